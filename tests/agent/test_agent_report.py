@@ -8,8 +8,8 @@ import pytest
 from agent_runs import EVIL, GOAL, attempt, write_attempts
 
 from genlab.agent import report
-from genlab.agent.record import SEARCH, compare, read_run
-from genlab.agent.workspace import Workspace, lay_out
+from genlab.agent.record import compare, read_run
+from genlab.agent.workspace import SEARCH, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 

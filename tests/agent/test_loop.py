@@ -20,7 +20,7 @@ from genlab.agent.config import Settings
 from genlab.agent.decisions import decide_by_numbers, hopeless_bound, is_stalled, leader, reaches
 from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
 from genlab.agent.loop import Loop, Progress
-from genlab.agent.planner import Review
+from genlab.agent.planner import Planner, Review
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, WEIGHTS, Draft, Registry
 from genlab.agent.report import headline, numbers
@@ -208,7 +208,8 @@ def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path:
     workspace, first = lay_out(tmp_path / "one", GOAL), attempt(1, 0.5, 0.6)
     registry = Registry(workspace)
     registry.put(first)
-    loop = Loop(problem(), Toolbox(workspace, settings()), print, None)
+    toolbox = Toolbox(workspace, settings())
+    loop = Loop(problem(), toolbox, print, None, planner=Planner(problem()))
     again = [
         loop._enter(Draft(number=2, model_name="Net", config={"name": "B"}), first.run_id, [first])
         for _ in range(2)  # a resumed run finds it again
@@ -225,7 +226,7 @@ def test_a_run_whose_search_ends_in_an_error_has_its_report(
         raise GenlabError("no further network was found")
 
     needs_sandbox()
-    monkeypatch.setattr("genlab.agent.run.run_search", fail)
+    monkeypatch.setattr("genlab.agent.run.search_beside", fail)
     changes = {"base_url": server.url, "max_iterations": 1, "compare_with_search": True}
     with pytest.raises(GenlabError, match="no further network"):
         complete(settings(backend="openai", **changes), tmp_path)
@@ -237,12 +238,12 @@ def test_a_run_whose_search_ends_in_an_error_has_its_report(
 
 
 def test_a_budget_spent_at_the_review_loses_no_reached_goal() -> None:
-    class Planner:
+    class Spent(Planner):
         def review(self, *_: Any) -> Review:
             raise BudgetSpentError("the budget is spent")
 
-    loop = Loop(problem(), None, print, None)  # type: ignore[arg-type]
-    loop.__dict__["planner"] = Planner()
+    toolbox: Any = None
+    loop = Loop(problem(), toolbox, print, None, planner=Spent(problem()))
     reviewed, review = loop.review(attempt(1, 0.95, 0.91))
     assert "no review: the budget is spent" in reviewed.notes
     assert decide_by_numbers(reviewed, review, settings(GOAL))[0] == "achieved"
@@ -258,7 +259,7 @@ def test_what_a_person_has_to_correct_ends_the_run(tmp_path: Path) -> None:
     toolbox = Typo(lay_out(tmp_path / "one", GOAL), settings())
     draft = Draft(number=1, model_name="A", origin="llm", config={"name": "A", "layers": LAYERS})
     with pytest.raises(SetupError):
-        Loop(problem(), toolbox, print, None).assemble(draft)
+        Loop(problem(), toolbox, print, None, planner=Planner(problem())).assemble(draft)
     arguments = {"model_config": draft.config, "output_script_path": "src/models/a.py"}
     with using(toolbox), pytest.raises(SetupError):
         call("pytorch_model_assembler", arguments)
@@ -274,7 +275,7 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
         assert toolbox._cancelled.wait(30)
         raise KeyboardInterrupt
 
-    loop = Loop(problem(), toolbox, print, None)
+    loop = Loop(problem(), toolbox, print, None, planner=Planner(problem()))
     monkeypatch.setattr(loop, "_train", train)
 
     def interrupt() -> None:

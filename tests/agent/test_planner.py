@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from agent_runs import ScriptedModel, attempt, problem
 
-from genlab.agent.planner import LLMPlanner, Review
+from genlab.agent.llm_planner import LLMPlanner
+from genlab.agent.planner import Review
 from genlab.agent.prompts import describe, describe_history
 
 

@@ -244,9 +244,17 @@ CHANGES = {
     "src/genlab/benchmark/scoring/head.py": {"benchmark"},
     "src/genlab/benchmark/scoring/data/selfie_segmentation.tflite": {"benchmark"},
     "src/genlab/evaluation/figures/genlab.mplstyle": {
-        "split", "evaluate", "failure_gallery", "agent_iterate", "agent_run", "benchmark",
+        "split", "evaluate", "failure_gallery", "agent_iterate", "benchmark",
     },
     "src/genlab/evaluation/reports/templates/gallery.html.j2": {"failure_gallery"},
+    "src/genlab/agent/cli.py": set(),
+    "src/genlab/agent/report.py": {"agent_iterate"},
+    "src/genlab/agent/templates/report.md.j2": {"agent_iterate"},
+    "src/genlab/web/pages/agent.py": set(),
+    "src/genlab/agent/prompts.py": {"agent_iterate", "agent_run"},
+    "src/genlab/agent/evaluator/judge.py": {
+        "agent_reference", "agent_search", "agent_iterate", "agent_run",
+    },
     "src/genlab/vae/training/trainer.py": {"train", "agent_reference", "unfinished_training"},
 }  # fmt: skip
 

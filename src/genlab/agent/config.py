@@ -23,6 +23,11 @@ LIMITS = {
     "compare_with_search", "allow_pip",
 }  # fmt: skip
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
+SEARCHED = {
+    "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
+    "validation", "seeds",
+}  # fmt: skip
+"""Parameters that random search depends on, beside the goal and the seed."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
 """Of both roles: how a language model is reached, which may change as well."""
 DRAWN = "dummy"  # the dataset that no stage has to make
@@ -56,14 +61,24 @@ class Settings:
         """Identifies runs whose attempts can be compared; limits may be raised within one."""
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
-        prefix, _, own = self.goal.dataset.partition(":")
-        source = Path(own).expanduser() if own else self.data / prefix
-        paths = [source, *sorted(source.rglob("*"))]
-        if self.params.backend == "replay":
-            paths.append(Path(self.params.transcript))
-        files = [sha256(path) for path in paths if path.is_file()]
+        files = self._digest_data()
+        if self.params.backend == "replay" and Path(self.params.transcript).is_file():
+            files.append(sha256(self.params.transcript))
         return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
                        digest_code("agent_run"), files)  # fmt: skip
+
+    @property
+    def search_key(self) -> str:
+        """Identifies random search whose first n attempts are the same."""
+        params = self.params.model_dump(mode="json", include=SEARCHED)
+        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed,
+                       digest_code("agent_search"), self._digest_data())  # fmt: skip
+
+    def _digest_data(self) -> list[str]:
+        """SHA-256 of every file of the data."""
+        prefix, _, own = self.goal.dataset.partition(":")
+        source = Path(own).expanduser() if own else self.data / prefix
+        return [sha256(path) for path in (source, *sorted(source.rglob("*"))) if path.is_file()]
 
     @property
     def stage_key(self) -> str:

@@ -10,13 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
 
 from genlab.agent import tools
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import decide_by_numbers, find_verdict, hopeless_bound, leader
-from genlab.agent.planner import LLMPlanner, Planner, Review
+from genlab.agent.planner import Planner, Review
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
@@ -76,17 +75,11 @@ class Run:
         self.progress(f"attempt {decided.number}: {shown}; {origin}; {verdict}")
 
 
+@dataclass
 class Loop(Run):
     """Mode `loop`: a fixed sequence of steps."""
 
-    @cached_property
-    def planner(self) -> Planner:
-        """The language model of the session; random search where there is none."""
-        if self.session is None:
-            return Planner(self.problem)
-        params = self.settings.params
-        small = params.backend == "embedded" and not params.gguf
-        return LLMPlanner(self.problem, self.session, small=small)
+    planner: Planner = field(kw_only=True)
 
     def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""

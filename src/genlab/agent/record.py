@@ -14,12 +14,11 @@ from pydantic import TypeAdapter
 from genlab.agent.config import Settings
 from genlab.agent.decisions import leader, reaches
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import Workspace
+from genlab.agent.workspace import SEARCH, Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
 RUN, KIND, VERSION = "run.json", "agent run", 2
-SEARCH = "search"  # folder of the workspace in which search works beside the run
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95

@@ -31,6 +31,7 @@ CONFIG = Path("configs/models/current_model_config.yaml")
 EXPERIMENTS, REGISTRY, LOCK = "experiments", "registry.json", "run.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 JOURNAL = "transcript.jsonl"  # of a run, in its workspace
+SEARCH = "search"  # folder of the workspace in which search works beside the run
 SLUG_LENGTH = 40
 
 

@@ -24,8 +24,21 @@ _TRAINING = ("genlab.core.tracking", "genlab.vae.training")
 _MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
 _JUDGES = ("genlab.evaluation.metrics.features", "genlab.evaluation.metrics.judges")
 _FIGURE = ("genlab.evaluation.figures.genlab.mplstyle", "genlab.evaluation.figures.style")
-_AGENT = (
-    "genlab.agent",
+_SEARCH = (
+    "genlab.agent.__init__",
+    "genlab.agent.architecture",
+    "genlab.agent.config",
+    "genlab.agent.decisions",
+    "genlab.agent.evaluator",
+    "genlab.agent.goals",
+    "genlab.agent.loop",
+    "genlab.agent.planner",
+    "genlab.agent.random_search",
+    "genlab.agent.registry",
+    "genlab.agent.search",
+    "genlab.agent.templates.model.py.j2",
+    "genlab.agent.tools",
+    "genlab.agent.workspace",
     "genlab.core.text",
     "genlab.llm",
     "genlab.sandbox",
@@ -33,7 +46,13 @@ _AGENT = (
     *_MEASURE,
     "genlab.core.engine",
     "genlab.distributions",
-    *_FIGURE,
+)
+_ATTEMPTS = (
+    *_SEARCH,
+    "genlab.agent.iterate",
+    "genlab.agent.llm_planner",
+    "genlab.agent.prompts",
+    "genlab.agent.tool_loop",
 )
 
 DECIDES: Mapping[str, tuple[str, ...]] = {
@@ -79,7 +98,8 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         *_MEASURE,
         "genlab.vae.sampling.posterior",
     ),
-    "agent_iterate": ("stages.agent_iterate", *_AGENT),
+    "agent_search": ("stages.agent_search", *_SEARCH),
+    "agent_iterate": ("stages.agent_iterate", *_ATTEMPTS, "genlab.agent", *_FIGURE),
     "benchmark": (
         "stages.benchmark",
         "genlab.__init__",
@@ -93,7 +113,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
     # what is cached elsewhere
     "shards": _DATA,
     "unfinished_training": (*_DATA, *_MODEL, *_TRAINING),
-    "agent_run": _AGENT,
+    "agent_run": _ATTEMPTS,
 }
 """Stage, or what is cached, and the modules and packages that decide what it holds.
 

@@ -1,6 +1,7 @@
 """Reference models beside every attempt, measured once per workspace by the same judge."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -55,17 +56,26 @@ def measure_references(
     if len(np.unique(judge.data.train.labels)) < 2:
         raise GenlabError(f"{judge.data.name}: its training items are of one class; add another")
     if not workspace_file.exists():
-        models = {
-            "majority class": DummyClassifier(strategy="prior"),
-            "logistic regression": LogisticRegression(max_iter=LBFGS_STEPS),
-        }
-        found = {name: _measure(judge, model) for name, model in models.items()}
-        with suppress(EvaluationError):  # two convolutions, the default recipe, seed 0
-            source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
-            found["small CNN"] = judge.evaluate(source, "SmallCNN", Training(), 0)[0].metrics
-        write_json(workspace_file, found)
+        write_json(workspace_file, _measure_classifiers(judge))
     read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
     return read
+
+
+def _measure_classifiers(judge: Judge) -> dict[str, Metrics]:
+    """Metrics of the classifiers; the convolutions are trained while the regression is fitted."""
+    with ThreadPoolExecutor(1) as pool:
+        regression = LogisticRegression(max_iter=LBFGS_STEPS)
+        fitted = pool.submit(_measure, judge, regression)
+        convolutional: dict[str, Metrics] = {}
+        with suppress(EvaluationError):  # two convolutions, the default recipe, seed 0
+            source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
+            result, _ = judge.evaluate(source, "SmallCNN", Training(), 0)
+            convolutional["small CNN"] = result.metrics
+        return {
+            "majority class": _measure(judge, DummyClassifier(strategy="prior")),
+            "logistic regression": fitted.result(),
+            **convolutional,
+        }
 
 
 def facts(judge: Judge) -> dict[str, Any]:

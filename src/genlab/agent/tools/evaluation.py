@@ -107,9 +107,12 @@ class Trial:
             # The first one alone: it may be hopeless.
             seeds = range(self.first_seed + done, self.first_seed + (all_seeds if done else 1))
             try:
-                for result in self.toolbox.map(self.train, seeds):
+                results = self.toolbox.map(self.train, seeds)
+                self.look_ahead(attempt)
+                for result in results:
                     attempt = attempt.model_copy(update=self.add(attempt, *result))
                     registry.put(attempt)
+                    self.look_ahead(attempt)
             except EvaluationError as error:
                 kept = {name: attempt.metrics_summary[name] for name in STRUCTURE}
                 changes = _failed(error.reason) | {"metrics_summary": kept}
@@ -118,6 +121,18 @@ class Trial:
         return attempt
 
     def train(self, seed: int) -> tuple[SeedResult, bytes]:
+        """Train on a seed, or take the training of it that there is; returns result and weights.
+
+        Raises EvaluationError.
+        """
+        return self.toolbox.recall(self.digest, seed) or self.train_in_sandbox(seed)
+
+    def look_ahead(self, attempt: Attempt) -> None:
+        """Let the toolbox train what may be wanted next, unless nothing is left here."""
+        if self.toolbox.look_ahead is not None and not self.is_over(attempt):
+            self.toolbox.look_ahead(self, attempt)
+
+    def train_in_sandbox(self, seed: int) -> tuple[SeedResult, bytes]:
         """Train on a seed; returns the result and the weights. Raises EvaluationError."""
         with self.toolbox.borrow_judge() as judge:
             return judge.evaluate(self.source, self.class_name, self.training, seed)

@@ -9,19 +9,21 @@ from __future__ import annotations
 import atexit
 import copy
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from genlab.agent.architecture.template import Size
-from genlab.agent.config import Settings
-from genlab.agent.evaluator.results import Summary
+from genlab.agent.config import Problem, Settings
+from genlab.agent.evaluator.results import SeedResult, Summary
 from genlab.agent.goals import parse_goal
+from genlab.agent.registry import WEIGHTS, Attempt, Registry
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
 from genlab.core.params import PARAMS_FILE, load_params
@@ -31,6 +33,7 @@ from genlab.llm.chat import Backend
 if TYPE_CHECKING:  # they need torch
     from genlab.agent.evaluator.datasets import Data
     from genlab.agent.evaluator.judge import Judge
+    from genlab.agent.tools.evaluation import Trial
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 
@@ -38,7 +41,9 @@ JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 class Toolbox(AbstractContextManager["Toolbox"]):
     """A workspace with what its tools need; data, judge and language model are opened lazily.
 
-    backend: the tools' language model, or a function that opens it; None: there is none.
+    backend: the tools' language model, or a function that opens it; None: there is none. sources:
+    workspaces whose trainings are not repeated. look_ahead: called with an evaluation and what it
+    has so far, when its next seeds are being trained.
     """
 
     def __init__(
@@ -46,9 +51,14 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         workspace: Workspace,
         settings: Settings,
         backend: Backend | Callable[[ExitStack], Backend | None] | None = None,
+        *,
+        sources: Sequence[Workspace] = (),
     ) -> None:
         self.workspace, self.settings, self._backend = workspace, settings, backend
         self.params, self.goal = settings.params, settings.goal
+        self.sources = sources
+        self.look_ahead: Callable[[Trial, Attempt], None] | None = None
+        self._foreseen: dict[tuple[str, int], Future[tuple[SeedResult, bytes]]] = {}
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
@@ -148,6 +158,49 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         if not found.failure:  # which may be the fault of a busy machine
             self._summaries[key] = found
         return found
+
+    def describe_problem(self, references: dict[str, dict[str, float]]) -> Problem:
+        """What every planner knows of the goal's data, with metrics of reference models."""
+        data = self.data
+        sizes = len(data.train), len(data.validation)
+        outputs = self.judge.outputs
+        return Problem(self.settings, sizes, data.shape, data.classes, outputs, references)
+
+    def recall(self, digest: str, seed: int) -> tuple[SeedResult, bytes] | None:
+        """The training of an evaluation's seed that a source holds, or that was foreseen.
+
+        The weights of a first seed are kept, of others none. One that the clock has cut is not
+        taken, and none of another workspace cost this one any seconds.
+        """
+        for source, attempt in self._finished.get(digest, ()):
+            results = [SeedResult(**result) for result in attempt.seeds if result["seed"] == seed]
+            weights = source.root / attempt.experiment_dir / WEIGHTS
+            if results and not results[0].cut and weights.is_file():
+                return replace(results[0], seconds=0.0), weights.read_bytes()
+        future = self._foreseen.pop((digest, seed), None)
+        # One that has not begun is not waited for: this thread may be the one that it needs.
+        return None if future is None or future.cancel() else future.result()
+
+    def foresee(self, trial: Trial, seed: int) -> None:
+        """Train a seed that an evaluation may want, in a thread that has nothing else to do."""
+        key = trial.digest, seed
+        if trial.digest not in self._finished and key not in self._foreseen:
+            self._foreseen[key] = self._threads.submit(trial.train_in_sandbox, seed)
+
+    def forget_foreseen(self) -> None:
+        """Leave what was foreseen and has not begun."""
+        for key, future in list(self._foreseen.items()):
+            if future.cancel():
+                del self._foreseen[key]
+
+    @cached_property
+    def _finished(self) -> dict[str, list[tuple[Workspace, Attempt]]]:
+        """Attempts of the sources by their digest."""
+        attempts: dict[str, list[tuple[Workspace, Attempt]]] = {}
+        for source in self.sources:
+            for attempt in Registry(source).attempts():
+                attempts.setdefault(attempt.digest, []).append((source, attempt))
+        return attempts
 
     def cancel(self) -> None:
         """End the trainings under way, without a result; nothing is trained any more."""

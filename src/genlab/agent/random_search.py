@@ -1,0 +1,174 @@
+"""Random search with the budget of a run: what a planner has to be better than.
+
+Its attempts depend on the goal, the budget, the evaluator and the seed alone, so that the first n
+of them are the same for every run towards a goal. Stage agent_search draws them once. A run takes
+as many as it has made itself, and has those drawn in its own workspace that the stage lacks.
+"""
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from genlab.agent.config import Problem, Settings
+from genlab.agent.loop import Loop, Progress
+from genlab.agent.planner import Planner
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Draft, Registry
+from genlab.agent.tools.evaluation import Trial
+from genlab.agent.tools.model import write_code
+from genlab.agent.tools.toolbox import Toolbox
+from genlab.agent.workspace import PROJECT, SEARCH, Workspace, key_of, lay_out
+from genlab.core.errors import GenlabError
+
+STAGE = "agent_search"  # and the folder that it writes, beside the datasets' folders
+MOST_DRAWN = 20  # attempts of the stage; runs that make more of them draw the others themselves
+FILES = (CODE, CONFIG_FILE, SUMMARY, WEIGHTS)
+
+
+def find_sources(settings: Settings) -> list[Workspace]:
+    """The workspace that stage agent_search has written, where it was for these settings."""
+    drawn = Workspace(settings.data / STAGE)
+    fits = (drawn.root / PROJECT).is_file() and key_of(drawn.root) == settings.search_key
+    return [drawn] if fits else []
+
+
+def search(
+    problem: Problem,
+    workspace: Workspace,
+    attempts: int,
+    progress: Progress,
+    sources: Sequence[Workspace] = (),
+) -> list[Attempt]:
+    """Make so many attempts by random search; resumes what is in the workspace.
+
+    Reaching the goal early does not end it. sources: whose trainings are not repeated.
+    """
+    limits = {"max_iterations": attempts, "patience": max(1, attempts), "max_seconds": 0.0}
+    settings = problem.settings
+    params = settings.params.model_copy(update=limits)
+    alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
+    Registry(workspace).recover()
+    with Toolbox(workspace, alone.settings, None, sources=sources) as toolbox:
+        loop = SearchLoop(alone, toolbox, progress, None, planner=Planner(alone))
+        loop.run()
+    Registry(workspace).number_only(loop.attempts)
+    return loop.attempts
+
+
+def search_beside(
+    problem: Problem, workspace: Workspace, attempts: int, progress: Progress
+) -> None:
+    """Have so many attempts of search in the folder `search` of a run's workspace."""
+    settings = problem.settings
+    beside = Workspace(workspace.root / SEARCH)
+    if not (beside.root / PROJECT).exists() or key_of(beside.root) != settings.search_key:
+        shutil.rmtree(beside.root, ignore_errors=True)  # of other code, or killed at its beginning
+        lay_out(beside.root, settings.goal, settings.search_key)
+    sources = find_sources(settings)
+    for source in sources:
+        drawn = Registry(source).attempts()[:attempts]
+        if len(drawn) == attempts:
+            copy_attempts(drawn, source, beside)
+            Registry(beside).number_only(drawn)
+            return
+
+    def tell(line: str) -> None:
+        progress(f"search: {line.strip()}")
+
+    search(problem, beside, attempts, tell, [workspace, *sources])
+
+
+def copy_attempts(attempts: Sequence[Attempt], source: Workspace, target: Workspace) -> None:
+    """Copy attempts with their files to another workspace."""
+    for attempt in attempts:
+        copy_files(source.root / attempt.experiment_dir, target.root / attempt.experiment_dir)
+        Registry(target).put(attempt)
+
+
+def write_drawn(settings: Settings, workspace: Workspace, target: Path) -> list[Attempt]:
+    """Write the attempts of search as a workspace that holds neither clock nor date.
+
+    So the same parameters give the same bytes. Returns the attempts as they were written.
+    """
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    drawn = lay_out(part, settings.goal, settings.search_key)
+    registry = Registry(drawn)
+    attempts = sorted(filter(_is_numbered, Registry(workspace).attempts()), key=_number)
+    names = {attempt.run_id: f"search_{attempt.number:04d}" for attempt in attempts}
+    for attempt in attempts:
+        folder = drawn.experiments / names[attempt.run_id]
+        copy_files(workspace.root / attempt.experiment_dir, folder)
+        changes: dict[str, Any] = {
+            "run_id": folder.name,
+            "experiment_dir": drawn.relative(folder),
+            "parent": names.get(attempt.parent, ""),
+            "timestamp": "",
+            "wall_seconds": 0.0,
+            "seeds": [{**result, "seconds": 0.0} for result in attempt.seeds],
+        }
+        if "seconds" in attempt.metrics_summary:
+            changes["metrics_summary"] = {**attempt.metrics_summary, "seconds": 0.0}
+        registry.put(attempt.model_copy(update=changes))
+    registry.path.with_suffix(".lock").unlink(missing_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    part.rename(target)
+    return Registry(Workspace(target)).attempts()
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy code, config, summary and weights of an attempt, where there are any."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+
+
+@dataclass
+class SearchLoop(Loop):
+    """A loop that trains ahead what it will probably want, where a core is idle.
+
+    The second seed of an attempt is trained beside the first one, and beside the last one the first
+    seed of the attempt that follows if the other seeds are right about this one. What is wanted is
+    decided as without it: what was foreseen wrongly is left.
+    """
+
+    def _train(self, draft: Draft) -> str:
+        params = self.settings.params
+        toolbox = self.toolbox
+
+        def look_ahead(trial: Trial, attempt: Attempt) -> None:
+            left = params.seeds - len(attempt.seeds)
+            if not attempt.seeds and left > 1:
+                toolbox.foresee(trial, trial.first_seed + 1)
+            elif left == 1 and draft.number < params.max_iterations:
+                with suppress(GenlabError):  # the search is at its end
+                    following = self.foresee_trial(draft, attempt)
+                    toolbox.foresee(following, following.first_seed)
+
+        parallel = params.candidates == 1 and (os.cpu_count() or 1) > 1
+        toolbox.look_ahead = look_ahead if parallel else None
+        toolbox.forget_foreseen()
+        return super()._train(draft)
+
+    def foresee_trial(self, draft: Draft, attempt: Attempt) -> Trial:
+        """The evaluation after `attempt`, of `draft`, by the seeds that it has.
+
+        Raises a GenlabError where no further network is found.
+        """
+        decided = attempt.model_copy(update=draft.model_dump(exclude={"failure", "notes"}))
+        following = self.planner.propose([*self.attempts, decided], [])
+        config, training = following.design
+        source, _ = write_code(self.toolbox, config)
+        return Trial(self.toolbox, source, following.model_name, training)
+
+
+def _is_numbered(attempt: Attempt) -> bool:
+    return attempt.number > 0
+
+
+def _number(attempt: Attempt) -> int:
+    return attempt.number

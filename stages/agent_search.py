@@ -1,0 +1,60 @@
+"""Stage agent_search: random search towards agent.goal, which the agent is compared with.
+
+It draws agent.max_iterations attempts, at most MOST_DRAWN, and none where agent.compare_with_search
+is false. A killed one is resumed. Writes data/agent_search (the attempts, with weights) and
+results/agent_search.json (their numbers).
+"""
+
+import shutil
+from pathlib import Path
+
+from genlab.agent.config import Settings
+from genlab.agent.random_search import MOST_DRAWN, STAGE, search, write_drawn
+from genlab.agent.tools.toolbox import Toolbox
+from genlab.agent.workspace import PROJECT, Workspace, lay_out
+from genlab.core.errors import run_cli
+from genlab.core.io import UNFINISHED, write_json
+from genlab.core.options import overridable, parse_options
+
+DATA = Path("data")
+RESULTS = Path("results/agent_search.json")
+
+
+class Options(overridable("seed")):
+    """Search at random towards agent.goal of params.yaml, for the agent's comparison.
+
+    Example: dvc repro agent_search
+    """
+
+
+def main() -> None:
+    """Run the stage."""
+    settings = Settings.of_stage(parse_options(Options).params, DATA)
+    params = settings.params
+    count = min(params.max_iterations, MOST_DRAWN) if params.compare_with_search else 0
+    workspace = Workspace(UNFINISHED / f"{STAGE}-{settings.search_key}")
+    if not (workspace.root / PROJECT).exists():
+        shutil.rmtree(workspace.root, ignore_errors=True)  # killed while it was laid out
+        lay_out(workspace.root, settings.goal, settings.search_key)
+    if count:
+        with Toolbox(workspace, settings) as toolbox:
+            problem = toolbox.describe_problem({})
+        search(problem, workspace, count, print)
+    attempts = write_drawn(settings, workspace, DATA / STAGE)
+    metric = settings.goal.metric
+    rows = [
+        {
+            "attempt": attempt.number,
+            "parameters": attempt.parameters,
+            metric: attempt.values(metric),
+            "failure": attempt.failure,
+        }
+        for attempt in attempts
+    ]
+    write_json(RESULTS, {"goal": settings.goal.description, "attempts": rows})
+    shutil.rmtree(workspace.root)
+    print(f"{RESULTS}: {len(attempts)} attempts")
+
+
+if __name__ == "__main__":
+    run_cli(main)
