@@ -58,6 +58,38 @@ def stripes() -> Iterator[Judge]:
         yield opened
 
 
+CONVOLUTION = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 4, 3)
+        self.head = nn.LazyLinear(4)
+    def forward(self, x):
+        x = self.convolution(x)
+        {line}
+        return self.head(x.flatten(1))
+"""
+LAST = (
+    "if self.training and not x.is_contiguous(memory_format=torch.channels_last): raise ValueError"
+)
+
+
+@pytest.mark.parametrize("line", [LAST, "x = x.view(len(x), -1)"])
+def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
+    stripes: Judge, line: str
+) -> None:
+    source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
+    result, weights = stripes.evaluate(source, "Model", Training(), 0)
+    assert stripes.evaluate(source, "Model", Training(), 0)[1] == weights
+    assert result.metrics["n"] == 300
+
+
+def test_a_model_that_reads_memory_which_it_has_not_written_is_found_out(stripes: Judge) -> None:
+    line = "x = x + nn.Parameter(torch.empty(x.shape[1:]), requires_grad=False)"
+    source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
+    assert "not finite" in stripes.inspect(source, "Model").failure
+
+
 def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
     training = Training(lr=5e-3, ema=0.9, clip=1.0)
     found, weights = stripes.evaluate(CNN, "Model", training, 0)

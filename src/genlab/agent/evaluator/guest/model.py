@@ -4,6 +4,7 @@ import importlib.util
 import random
 import sys
 import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class Model(nn.Module):
         self.job = job
         folder = Path(job["folder"])
         _seed(job["seed"])
-        self.module = load(folder / "model.py", job["class_name"]).to(job["device"]).eval()
+        module: nn.Module = load(folder / "model.py", job["class_name"])()
+        self.module = module.to(job["device"]).eval()
         with torch.no_grad():
             self.answer(self.random_batch(2))
         self.module.to(memory_format=self.layout)
@@ -148,8 +150,9 @@ def find_layout(job: Job) -> torch.memory_format:
     return torch.channels_last
 
 
-def load(path: Path, class_name: str) -> nn.Module:
-    """Build the class of the file without arguments."""
+@cache
+def load(path: Path, class_name: str) -> type[nn.Module]:
+    """The class of the file, which is run once: what it does at its import has been done then."""
     spec = importlib.util.spec_from_file_location("model", path)
     assert spec is not None
     assert spec.loader is not None
@@ -160,8 +163,7 @@ def load(path: Path, class_name: str) -> nn.Module:
         raise BrokenModelError(f"model.py has no class {class_name}, an nn.Module")
     if not isinstance(found, type) or not issubclass(found, nn.Module):
         raise BrokenModelError(f"{class_name} is not a class of nn.Module")
-    model: nn.Module = found()
-    return model
+    return found
 
 
 def _seed(seed: int) -> None:
