@@ -71,6 +71,40 @@ def test_a_paid_run_is_replayed_without_a_key_to_the_same_numbers(tmp_path: Path
     assert "asks for more than is recorded" in cut.stderr
 
 
+def _contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def test_search_is_drawn_once_and_taken_by_the_run(tmp_path: Path) -> None:
+    place, other = tmp_path / "one", tmp_path / "other"
+    with Server(reply) as server:
+        changes = {"backend": "openai", "base_url": server.url, "compare_with_search": True}
+        for folder in (place, other):
+            write_params(folder, **{**TINY, **changes})
+            assert run_stage(folder, "agent_search").status == 0
+        drawn = _contents(place / "data/agent_search")
+        assert drawn == _contents(other / "data/agent_search")
+        assert not list(place.glob("data/.making/*"))
+        done = run_stage(place, "agent_iterate")
+    assert done.status == 0
+    assert "search: training" not in done.stderr
+    [beside] = place.glob("workspaces/*/search/experiments")
+    assert {path.name for path in beside.glob("search_*")} == {"search_0001", "search_0002"}
+    listed = json.loads((place / "results/agent_search.json").read_text())["attempts"]
+    assert [row["attempt"] for row in listed] == [1, 2]
+    best = max(sum(row["accuracy"]) / len(row["accuracy"]) for row in listed)
+    compared = json.loads((place / "results/agent.json").read_text())["minus_search"]
+    assert compared["search"] == pytest.approx(best)
+
+
+def test_without_a_comparison_no_search_is_drawn(tmp_path: Path) -> None:
+    write_params(tmp_path, **TINY)
+    assert run_stage(tmp_path, "agent_search").status == 0
+    assert json.loads((tmp_path / "results/agent_search.json").read_text())["attempts"] == []
+    assert (tmp_path / "data/agent_search/project.json").is_file()
+
+
 @pytest.mark.parametrize(
     "changes",
     [
