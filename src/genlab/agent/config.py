@@ -75,10 +75,16 @@ class Settings:
                        digest_code("agent_search"), self._digest_data())  # fmt: skip
 
     def _digest_data(self) -> list[str]:
-        """SHA-256 of every file of the data."""
-        prefix, _, own = self.goal.dataset.partition(":")
-        source = Path(own).expanduser() if own else self.data / prefix
-        return [sha256(path) for path in (source, *sorted(source.rglob("*"))) if path.is_file()]
+        """SHA-256 of every file of the data, and of the classifiers that images are compared by."""
+        name, _, own = self.goal.dataset.partition(":")
+        source = Path(own).expanduser() if own else self.data / name
+        paths = [source, *sorted(source.rglob("*"))]
+        if self.goal.metric == "frechet_distance" and not own:
+            from genlab.evaluation.metrics.judges import FILE, released_file
+
+            judges = self.data / "judges" / name / FILE
+            paths.append(judges if judges.is_file() else released_file(name))
+        return [sha256(path) for path in paths if path.is_file()]
 
     @property
     def stage_key(self) -> str:
