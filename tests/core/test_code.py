@@ -143,7 +143,7 @@ def change_default(node: ast.arguments) -> None:
 
 def reorder(node: Any) -> None:
     statements = node.body[1:] if isinstance(node.body[0], ast.Expr) else node.body
-    if len(statements) < 2:
+    if len(statements) < 2 or isinstance(node.body[-1], ast.Expr):  # text below an attribute
         raise IndexError
     node.body.insert(0, node.body.pop())
 
