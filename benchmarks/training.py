@@ -54,8 +54,8 @@ CASES: dict[str, tuple[Callable[[Params], Items], int]] = {
     "arc_grids": (grid_items, 10),
     "fashion_mnist": (image_items, 256),
 }
-# Of a step, counted by torch's FlopCounterMode at commit 96de87dd. They stay as they are: a step that
-# does fewer operations for the same result is faster, not slower.
+# Of a step, counted by torch's FlopCounterMode at commit 96de87dd. They stay as they are: a step
+# that does fewer operations for the same result is faster, not slower.
 OPERATIONS = {"arc_grids": 4_977_197_056, "fashion_mnist": 7_523_790_848}
 KEYS = {"grids.step_over_matmul": "arc_grids", "images.step_over_matmul": "fashion_mnist"}
 
