@@ -19,7 +19,12 @@ class Options(DatasetOptions, overridable("seed")):
     Example: python stages/generate.py --output /tmp/grids --count 2000 --seed 1
     """
 
-    count: int | None = Field(None, ge=1, description="Grids to draw. [default: grids.count]")
+    count: int | None = Field(
+        None,
+        ge=1,
+        description="Grids to draw, or most images of each part. [default: grids.count,"
+        " images.count]",
+    )
 
 
 def main() -> None:

@@ -105,6 +105,15 @@ def test_without_an_official_split_all_three_are_drawn_in_groups(tmp_path):
     assert found[0] != sorted(found[0])
 
 
+def test_a_part_is_limited_to_images_spread_over_its_order(tmp_path):
+    folder = tmp_path / "mnist"
+    generate_images("mnist", NAMES, source_of(train=TRAIN, test=TEST), folder, count=40)
+    assert np.array_equal(np.load(folder / "train.npy"), TRAIN[::5])
+    assert np.array_equal(np.load(folder / "test.npy"), TEST)  # has fewer
+    assert split_made(folder, tmp_path / "split").counts == {"train": 36, "val": 4, "test": 30}
+    assert json.loads((folder / "manifest.json").read_text())["counts"] == {"train": 40, "test": 30}
+
+
 def test_a_changed_file_is_not_split(made, tmp_path):
     data = bytearray((made / "train.npy").read_bytes())
     data[-1] ^= 1

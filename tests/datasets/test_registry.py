@@ -13,13 +13,10 @@ def test_an_unknown_dataset_is_an_error_that_lists_the_known():
 
 
 @pytest.mark.parametrize("name", [name for name, each in DATASETS.items() if each.open])
-def test_every_image_dataset_has_params_and_labels_and_no_count(name, tmp_path):
+def test_every_image_dataset_has_params_and_labels(name):
     dataset = find_dataset(name)
     assert tiny.params().for_dataset(name)
     assert len(set(dataset.labels)) == len(dataset.labels) >= 2
-    with pytest.raises(GenlabError) as error:
-        dataset.generate(tiny.params(), tmp_path, count=5)
-    assert error.value.key == "--count"
 
 
 def test_the_names_of_classes_are_torchvisions():

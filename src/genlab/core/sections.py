@@ -91,6 +91,11 @@ class GridParams(_SplitParams):
 class ImageParams(_SplitParams):
     """The data of the image datasets: stages generate and split."""
 
+    count: int = Field(
+        ge=0,
+        description="Most images of each part of a source; 0 = all.",
+        json_schema_extra=neutral(0),
+    )
     raw: str = Field(min_length=1, description="Folder that original files are looked for in.")
     download: bool = Field(description="Whether to download what is not on this machine.")
     emoji_size: int = Field(ge=16, le=128, description="Side of an emoji in pixels.")

@@ -33,18 +33,24 @@ CHUNK = 2048
 LEVELS = 256
 
 
-def generate_images(name: str, labels: tuple[str, ...], source: Source, folder: Path) -> str:
+def generate_images(
+    name: str, labels: tuple[str, ...], source: Source, folder: Path, count: int = 0
+) -> str:
     """Write the images of `source` to `folder`; returns a line about them.
 
+    count: most images of each part, evenly spaced in its order; 0 for all.
     Writes `train.npy` and `test.npy` (or `all.npy`, where there is no official test split), uint8
     (n, height, width, channels); `labels.npz` with each part's labels and, under `PART_groups`, its
     groups, both int64 (n,); `manifest.json` last.
     """
-    counts = {part: len(images.labels) for part, images in source.parts.items()}
+    counts: dict[str, int] = {}
     arrays: dict[str, Labels] = {}
     for part, images in source.parts.items():
-        write_images(folder / f"{part}.npy", images, np.arange(counts[part]))
-        arrays |= {part: images.labels, f"{part}_groups": images.groups}
+        size = len(images.labels)
+        counts[part] = min(count or size, size)
+        chosen = np.arange(counts[part]) * size // counts[part]
+        write_images(folder / f"{part}.npy", images, chosen)
+        arrays |= {part: images.labels[chosen], f"{part}_groups": images.groups[chosen]}
     write_npz(folder / LABELS_FILE, arrays, kind=LABELS_KIND)
     facts = {
         "dataset": name,

@@ -40,13 +40,9 @@ class Dataset:
         """Make the dataset's items in `folder` (stage generate); returns a line about them."""
         if self.open is None:
             return generate_grids(self.name, params, folder, count)
-        if count is not None:
-            raise GenlabError(
-                f"--count is for generated grids; {self.name} has a fixed size: leave it out",
-                key="--count",
-            )
         source = self.open(self.name, params.images)
-        return generate_images(self.name, self.labels, source, folder)
+        count = params.images.count if count is None else count
+        return generate_images(self.name, self.labels, source, folder, count)
 
     def split(self, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
         """Split what `generate` wrote to `folder` into `data` (stage split)."""
