@@ -117,8 +117,7 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     assert (beta0["metrics.of"], beta0["metrics.beta_max"], beta0["seed"]) == ("metrics", 0.0, 0)
     assert beta0["verdict.passed"]
     assert beta0["command"] == (
-        "dvc exp run --temp --name beta0 -S 'datasets=[\"arc_grids\"]' -S beta_max=0.0"
-        " failure_gallery"
+        "dvc exp run --temp --name beta0 -S beta_max=0.0 failure_gallery@arc_grids"
     )
     assert rows.loc["seeds-seed2", "params"] == {"beta_max": 0.5, "seed": 2}
     assert rows.loc["seeds-seed2", "metrics.seed"] == 2

@@ -62,14 +62,17 @@ class Experiment(Description):
     entry: str
     dataset: str
     seed: int
+    changes: dict[str, Any]  # `params`, and `datasets` where its dataset is not among them
     fingerprint: dict[str, str]  # digests: `code`, `evaluation`, `params` that its stages read
 
     @property
     def arguments(self) -> list[str]:
-        """Arguments of `dvc`: run the experiment's dataset alone, up to the failure gallery."""
-        changes = {"datasets": [self.dataset], **self.params}
-        flags = [part for key, value in changes.items() for part in ("-S", assign(key, value))]
-        return ["exp", "run", "--temp", "--name", self.name, *flags, LAST_STAGE]
+        """Arguments of `dvc`: run the experiment's dataset alone, up to the failure gallery.
+
+        The other datasets stay in the params: `dvc exp apply` removes the data of those that leave.
+        """
+        flags = [part for key, value in self.changes.items() for part in ("-S", assign(key, value))]
+        return ["exp", "run", "--temp", "--name", self.name, *flags, f"{LAST_STAGE}@{self.dataset}"]
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -117,14 +120,16 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
         runs = {f"{name}-seed{seed}": {"seed": seed} for seed in one.seeds} or {name: {}}
         for run, seed in runs.items():
             params = {**one.params, **seed}
-            checked = parse_params(
-                change(defaults, {"datasets": [dataset], **params}, place), place
-            )
+            datasets = defaults["datasets"]
+            added = {} if dataset in datasets else {"datasets": [*datasets, dataset]}
+            changes = {**added, **params}
+            checked = parse_params(change(defaults, changes, place), place)
             resolved: dict[str, Any] = {
                 "name": run,
                 "entry": name,
                 "params": params,
                 "seed": checked.seed,
+                "changes": changes,
                 "fingerprint": {**code, "params": digest(checked.resolve(dataset))},
             }
             found.append(Experiment(**{**one.model_dump(), **resolved}))
