@@ -92,6 +92,7 @@ class ImageParams(_SplitParams):
     """The data of the image datasets: stages generate and split."""
 
     count: int = Field(
+        0,  # so that a params.yaml that is older than this key can be read
         ge=0,
         description="Most images of each part of a source; 0 = all.",
         json_schema_extra=neutral(0),
