@@ -25,11 +25,13 @@ setup: $(STAMP) ## Make the environment .venv from the lock (a few minutes, once
 $(STAMP): requirements.lock pyproject.toml scripts/setup.sh
 	@PYTHON='$(PYTHON)' sh scripts/setup.sh
 
+# make expands both lines before it runs the first.
 repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verdict
 	@$(PY) -m dvc repro $(ARGS)
+	@$(PY) -m scripts.summary --since $(shell date +%s)
 
-smoke: $(STAMP) ## Run the pipeline at a small size in a temporary clone (2 to 5 minutes)
-	@$(PY) scripts/smoke.py $(ARGS)
+smoke: $(STAMP) ## Run the pipeline on a small task in a temporary clone (1 to 3 minutes)
+	@$(PY) -m scripts.smoke $(ARGS)
 
 verify-repro: $(STAMP) ## Compare two small clones byte for byte (ARGS="--compare A B")
 	@$(PY) -m scripts.verify_repro $(ARGS)

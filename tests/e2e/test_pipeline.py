@@ -29,6 +29,8 @@ SIZE = smoke.SMALL | {
     "prior_components": 4,
     "epochs": 2,
     "samples_per_epoch": 256,
+    "images_model.epochs": 2,
+    "images_model.samples_per_epoch": 512,
     "evaluate.samples": 100,
     "evaluate.iwae_samples": 2,
     "agent.max_iterations": 1,

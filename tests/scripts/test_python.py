@@ -1,4 +1,4 @@
-"""The launcher: which Python a stage gets, with which code, and what is said where there is none."""
+"""The launcher: which Python a stage gets, with which code, and what it says where none is."""
 
 import os
 import shutil
