@@ -22,6 +22,7 @@ STAGE = "DVC_STAGE"  # set by dvc
 POLL = 0.5  # seconds between two looks at the parent
 ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
 IMPORTED = time.time()
+PARENT_FIELD, CPU_FIELDS, START_FIELD = 0, slice(10, 14), 18  # of `_read_status`
 PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are dead
 
 
@@ -31,8 +32,8 @@ def stage_of_dvc() -> Iterator[None]:
 
     A line is a JSON object: `stage`, `dataset` (null where the stage has none), `started` (seconds
     since the epoch), `seconds` (wall time since the process started, imports included) and
-    `cpu_seconds` (of this process and of those that it started and waited for). A stage that
-    fails leaves none. Nothing happens in a process that `scripts/python` did not start for dvc.
+    `cpu_seconds` (of this process and of all that it started). A stage that fails leaves none.
+    Nothing happens in a process that `scripts/python` did not start for dvc.
     """
     parent = os.environ.pop(PARENT, "")  # not for processes that are started here
     if not parent:
@@ -72,26 +73,45 @@ def _find_dvc() -> int:
     process = os.getppid()
     with suppress(OSError):
         while f"\0{STAGE}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes():
-            status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-            process = int(status.rpartition(")")[2].split()[1])
+            process = _read_status(process)[PARENT_FIELD]
     return process
+
+
+def _read_status(process: int | str) -> list[int]:
+    """Return the numbers of /proc/PROCESS/stat that follow its name and state (see proc(5))."""
+    status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    return [int(field) for field in status.rpartition(")")[2].split()[1:]]
 
 
 def _append_line() -> None:
     name, _, dataset = os.environ[STAGE].rpartition(":")[2].partition("@")
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    ended = sum(used.ru_utime + used.ru_stime for used in usage)
     started = _find_start()
     line = {
         "stage": name,
         "dataset": dataset or None,
         "started": round(started, 2),
         "seconds": round(time.time() - started, 2),
-        "cpu_seconds": round(sum(used.ru_utime + used.ru_stime for used in (own, children)), 2),
+        "cpu_seconds": round(ended + _measure_children("self"), 2),
     }
     STAGES_LOG.parent.mkdir(exist_ok=True)
     with STAGES_LOG.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
+
+
+def _measure_children(process: int | str) -> float:
+    """Return CPU seconds of the running descendants of a process and of those they waited for.
+
+    The server that forks processes for a pool is such a child. Without /proc it is 0.
+    """
+    seconds = 0.0
+    for thread in Path(f"/proc/{process}/task").glob("*"):
+        with suppress(OSError):  # it has just ended
+            for child in map(int, (thread / "children").read_text(encoding="ascii").split()):
+                ticks = sum(_read_status(child)[CPU_FIELDS])
+                seconds += ticks / os.sysconf("SC_CLK_TCK") + _measure_children(child)
+    return seconds
 
 
 def _find_start() -> float:
@@ -100,9 +120,8 @@ def _find_start() -> float:
     Without /proc it is the time at which this module was imported.
     """
     with suppress(OSError):
-        status = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
-        ticks = int(status.rpartition(")")[2].split()[19])  # since the machine started
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+        booted = _read_status("self")[START_FIELD] / os.sysconf("SC_CLK_TCK")
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - booted
         return time.time() - age
     return IMPORTED
 
