@@ -150,12 +150,12 @@ def test_a_stage_depends_on_what_it_reads_alone(
 @pytest.mark.parametrize(
     ("changes", "stages"),
     [
-        ({"seed": 1}, {"agent_reference", "agent_iterate", "benchmark"}),
+        ({"seed": 1}, {"agent_reference", "agent_search", "agent_iterate", "benchmark"}),
         ({"bootstrap": 200}, {"benchmark"}),
         ({"fashion_mnist.free_bits": 1.0}, {"agent_reference"}),
         ({"arc_grids": {"lr": 0.1}}, set()),
         ({"agent.patience": 1}, {"agent_iterate"}),
-        ({"agent.subset": 11}, {"agent_reference", "agent_iterate"}),
+        ({"agent.subset": 11}, {"agent_reference", "agent_search", "agent_iterate"}),
         ({"benchmark.repeats": 2}, {"benchmark"}),
     ],
 )

@@ -233,11 +233,13 @@ class Params(Section):
         agent = self.agent.effective()
         dataset = self.agent.dataset
         reference = {key: agent[key] for key in ("dataset", "examples", "subset", "validation")}
+        searched = {key: agent[key] for key in SEARCH_KEYS if key in agent}
         if dataset in DATASETS:
             reference["train"] = self.resolve(dataset)["train"]
         benchmark = self.benchmark.effective()
         return {
             "agent_reference": reference,
+            "agent_search": {"seed": self.seed, **searched},
             "agent_iterate": {"seed": self.seed, **agent},
             "benchmark": {"seed": self.seed, "bootstrap": self.bootstrap, **benchmark},
         }
@@ -266,6 +268,10 @@ UNUSED_BY_GRIDS = (
     "image_samples",
     "extractor_examples",
 )
+SEARCH_KEYS = (
+    "goal", "dataset", "drafts", "candidates", "device", "examples", "subset", "max_parameters",
+    "time_limit", "validation", "seeds", "max_iterations", "compare_with_search",
+)  # fmt: skip
 JUDGE_KEYS = ("extractor_examples",)
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
