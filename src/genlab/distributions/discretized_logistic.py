@@ -101,15 +101,15 @@ class DiscretizedLogisticMixture(ImageLikelihood):
         self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
     ) -> Tensor:
         logits, means, log_scales, links = self._split(out)
-        logits = logits / temperature
-        batch, _, height, width = out.shape
-        weights = logits.softmax(1).permute(0, 2, 3, 1).reshape(-1, self.components).cpu()
-        chosen = torch.multinomial(weights, 1, generator=generator).view(batch, 1, 1, height, width)
-        chosen = chosen.to(out.device)
+        weights = (logits / temperature).softmax(1).permute(0, 2, 3, 1).cpu()
+        # As torch.multinomial draws (Gumbel's trick), without its checks of every call.
+        noise = torch.empty_like(weights, memory_format=torch.contiguous_format)
+        chosen = (weights / noise.exponential_(generator=generator)).argmax(-1)
+        chosen = chosen.to(out.device)[:, None, None]
         means, log_scales, links = (_select(x, chosen) for x in (means, log_scales, links))
         u = uniform_like(means, generator).clamp(1e-5, 1 - 1e-5)
-        noise = temperature * log_scales.exp() * (u.log() - torch.log1p(-u))
-        return (self._chained(means, links, noise)[:, 0] + 1) / 2
+        away = temperature * log_scales.exp() * (u.log() - torch.log1p(-u))
+        return (self._chained(means, links, away)[:, 0] + 1) / 2
 
     def _split(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Logits (batch, k, h, w); means, log scales and links (batch, k, channels or links, h, w).

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from genlab.distributions.likelihoods import to_unit
+from genlab.distributions.likelihoods import LEVELS, to_unit
 
 ABOVE, ASIDE = 3, 3  # rows and columns of pixels that the first layer sees
 
@@ -47,7 +47,8 @@ class Scan:
     """A causal convolution place by place, over what it has been given: `shape` is (h, w, n).
 
     given: its padded input (h + above, w + 2 aside, inputs, n), a place's window being one run of
-    memory per row; weight: (outputs, rows, columns * inputs).
+    memory per row; weight: (outputs, rows, columns * inputs). The part of the rows above is
+    computed for a row's places together, since it is known when the row begins.
     """
 
     def __init__(self, conv: CausalConv, shape: tuple[int, int, int]) -> None:
@@ -55,21 +56,30 @@ class Scan:
         padded = (height + conv.above, width + 2 * conv.aside, conv.in_channels, n)
         self.given = conv.weight.new_zeros(padded)
         self.weight = conv.weight.permute(0, 2, 3, 1).flatten(2)
+        self.own = self.weight[:, -1, : conv.seen * conv.in_channels].contiguous()
 
-    def give(self, row: int, column: int, x: Tensor) -> None:
-        """Set the input at one place: x (inputs, n)."""
-        self.given[row + self.conv.above, column + self.conv.aside] = x
-
-    def at(self, row: int, column: int) -> Tensor:
-        """The result at one place: (outputs, n)."""
-        conv = self.conv
+    def begin(self, row: int) -> None:
+        """Start a row whose rows above are given."""
+        conv, line = self.conv, self.given[row + self.conv.above]
         assert conv.bias is not None
+        size = (2 * conv.aside + 1) * conv.in_channels
         result = conv.bias[:, None]
-        for offset in range(conv.above + 1):
-            columns = 2 * conv.aside + 1 if offset < conv.above else conv.seen
-            window = self.given[row + offset, column : column + columns].flatten(0, 1)
-            result = torch.addmm(result, self.weight[:, offset, : len(window)], window)
-        return result
+        for offset in range(conv.above):
+            places = self.given[row + offset].flatten(0, 1).unfold(0, size, conv.in_channels)
+            weight = self.weight[:, offset].expand(len(places), -1, -1)
+            result = torch.baddbmm(result, weight, places.transpose(1, 2))
+        self.above = result.unbind()  # (outputs, n) of each place
+        self.places = line.unbind()
+        windows = line.flatten(0, 1).unfold(0, conv.seen * conv.in_channels, conv.in_channels)
+        self.windows = windows.transpose(1, 2).unbind()
+
+    def give(self, column: int, x: Tensor) -> None:
+        """Set the input at a place of the row: x (inputs, n)."""
+        self.places[column + self.conv.aside].copy_(x)
+
+    def at(self, column: int) -> Tensor:
+        """The result at a place of the row: (outputs, n)."""
+        return torch.addmm(self.above[column], self.own, self.windows[column])
 
 
 class CausalBlock(nn.Module):
@@ -84,10 +94,10 @@ class CausalBlock(nn.Module):
         mixed: Tensor = self.mix(F.silu(self.gather(F.silu(h))))
         return h + mixed
 
-    def at(self, scan: Scan, h: Tensor, row: int, column: int) -> Tensor:
+    def at(self, scan: Scan, h: Tensor, column: int) -> Tensor:
         """The block at one place, h (width, n), by a scan of `gather`."""
-        scan.give(row, column, F.silu(h))
-        return h + at_place(self.mix, F.silu(scan.at(row, column)))
+        scan.give(column, F.silu(h))
+        return h + at_place(self.mix, F.silu(scan.at(column)))
 
 
 class CausalHead(nn.Module):
@@ -121,24 +131,30 @@ class CausalHead(nn.Module):
         keeps what it has seen, so that a pixel costs a few small products of matrices.
         """
         n, _, height, width = out.shape
-        pixels = torch.empty(n, self.channels, height, width, dtype=torch.uint8, device=out.device)
+        pixels: list[Tensor] = []
+        levels = torch.arange(LEVELS, dtype=torch.uint8, device=out.device)
+        inputs = _inputs(levels.view(-1, 1)).T  # (2, levels)
         # Places first and items last: the window of a place is one run of memory per row.
         start = (self.condition(out) + context).permute(2, 3, 1, 0).contiguous()
         plain = out.permute(2, 3, 1, 0).contiguous()
-        read, first, second = (
+        scans = [
             Scan(conv, (height, width, n))
             for conv in (self.read, self.first.gather, self.second.gather)
-        )
+        ]
+        read, first, second = scans
         for row in range(height):
+            for scan in scans:
+                scan.begin(row)
             for column in range(width):
-                h = read.at(row, column) + start[row, column]
-                h = self.first.at(first, h, row, column)
-                h = self.second.at(second, h, row, column)
+                h = read.at(column) + start[row, column]
+                h = self.first.at(first, h, column)
+                h = self.second.at(second, h, column)
                 corrected = plain[row, column] + at_place(self.correct, h)
                 drawn = draw(corrected.T[:, :, None, None])
-                pixels[:, :, row, column] = drawn[:, :, 0, 0]
-                read.give(row, column, _inputs(drawn)[:, :, 0, 0].T)
-        return pixels
+                pixels.append(drawn)
+                chosen = drawn.flatten(1).T.flatten().int()
+                read.give(column, inputs.index_select(1, chosen).view(-1, n))
+        return torch.stack(pixels, dim=-1).view(n, self.channels, height, width)
 
 
 def at_place(layer: nn.Conv2d, h: Tensor) -> Tensor:
