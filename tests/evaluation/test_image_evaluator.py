@@ -155,17 +155,18 @@ def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Pat
     with_head = tiny.image_model(causal_channels=4)
     save_checkpoint(MODEL, with_head, load_checkpoint(MODEL, producer_command="")[1])
     assert sampling.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
-    of_prior, of_posterior, others = [3.0, 2, 1, 2], [2.0, 1, 2, 3], [0.0] * 3
+    of_prior, of_posterior, others = [3.0, 2, 1, 2], [2.0, 1, 2, 3], [0.0] * 2
     frechet = Mock(side_effect=[*of_prior, *of_posterior, *others])
     with _start(1) as draw:
         found = draw(frechet)
         codes = {name: fit.result() for name, fit in draw.args[1].items()}
     temperatures = {name: each.temperature for name, each in found.items()}
     assert temperatures == {**dict.fromkeys(NAMES, 0.8), "ancestral": 1.0, "posterior": 0.9}
-    assert frechet.call_count == 8 + 3  # the two curves, ancestral, gmm and rejection
-    for choosing, reported, _ in codes.values():
+    assert frechet.call_count == 8 + 2  # the two curves, gmm and rejection
+    assert found["ancestral"].validation_frechet == of_prior[0]  # draws of the prior at 1
+    for choosing, reported in (fitted.latents for fitted in codes.values()):
         assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
-    z = torch.from_numpy(codes["gmm"][1])
+    z = torch.from_numpy(codes["gmm"].latents[1])
     reported = samplers.decode(with_head, z, sampling.SEEDS[1], 0.8)
     np.testing.assert_array_equal(found["gmm"].images, reported)
 

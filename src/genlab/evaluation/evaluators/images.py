@@ -28,6 +28,7 @@ from genlab.evaluation.metrics.manifold import manifold
 from genlab.evaluation.metrics.two_sample import two_sample_test
 from genlab.vae.sampling import latents
 from genlab.vae.sampling import posterior as inference
+from genlab.vae.training.checkpoint import require_shape
 
 PAIRED, SAMPLED = 16, 24  # pictures in a figure
 STEPS, WALKS = 9, 6  # of interpolations
@@ -52,6 +53,7 @@ class ImageEvaluator(Evaluator):
         params, data = self.params, self.paths.data
         splits = {name: load_images(data, name) for name in ("train", "val", "test")}
         self.train, test = splits["train"], splits["test"]
+        require_shape(self.model, test, data)
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
         shown = TrainingSet.of_dataset(self.dataset.name, self.train, self.labels["train"])
         classifiers = load_judges(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import threadpool_limits
 
 from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
@@ -33,10 +34,17 @@ TEMPERATURES = (1.0, 0.9, 0.8, 0.7)
 CHOOSING_DRAWS = 2000  # that a temperature and a sampler are chosen by
 SEEDS = (1 << 30, 1 << 31)  # added to the seed for draws to choose by and to report: 32 bits count
 DIAGNOSTIC = "posterior"  # sees data, so it is never the best sampler
+SLOWEST = "rejection"  # takes longer to fit than all the others: first to begin, last waited for
 PART = 500  # images that a process decodes at a time
 
 Frechet = Callable[[Images], float]
-Fitted = tuple[Latents, Latents, dict[str, Any]]  # latents of both seeds, and how it was fitted
+
+
+class Fitted(NamedTuple):
+    """A fitted sampler: latents of both seeds, and how it was fitted."""
+
+    latents: tuple[Latents, Latents]
+    facts: dict[str, Any]
 
 
 class SampleSet(NamedTuple):
@@ -64,15 +72,16 @@ def start_sampling(
     images to the validation split; it raises what a sampler's fit raises.
     """
     on_cpu = engine.device(params.device).type == "cpu"
-    pool = ProcessPoolExecutor(
-        params.threads if on_cpu else 1,
-        multiprocessing.get_context("spawn"),  # not fork: torch has threads
-        _load,
-        (params, data, checkpoint),
-    )
+    # Not fork: torch has threads here. The server imports once for all processes.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    processes = params.threads if on_cpu else 1
+    pool = ProcessPoolExecutor(processes, context, _load, (params, data, checkpoint))
     try:
         names = [name for name in samplers.names(model) if name != "ancestral"]
-        fits = {name: pool.submit(_fit, name) for name in names}
+        submitted = sorted(names, key=lambda name: name != SLOWEST)
+        futures = {name: pool.submit(_fit, name) for name in submitted}
+        fits = {name: futures[name] for name in names}
         with engine.threads_of_torch(1):
             yield partial(_draw, pool, fits, params.seed, model.head is not None)
     except BrokenProcessPool as error:
@@ -96,12 +105,12 @@ def _draw(
 
     The temperature of posterior draws is chosen by them, that of the other samplers by prior draws.
     """
-    bar = progress(fits.items(), desc="samplers fitted", unit="sampler")
-    fitted = {name: fit.result() for name, fit in bar}
-    fitted["ancestral"] = fitted["prior"]
+    sources = {**{name: name for name in fits}, "ancestral": "prior"}  # the same latents
 
-    def decode(name: str, draws: int, temperature: float | None) -> Images:
-        z, start = fitted[name][draws], seed + SEEDS[draws]
+    @cache
+    def decode(source: str, draws: int, temperature: float | None) -> Images:
+        z = fits[source].result().latents[draws]
+        start = seed + SEEDS[draws]
         jobs = [
             pool.submit(_decode, z[row : row + PART], start + row, temperature)
             for row in range(0, len(z), PART)
@@ -109,18 +118,22 @@ def _draw(
         return np.concatenate([job.result() for job in jobs])
 
     @cache
-    def distance(name: str, temperature: float | None) -> float:
-        return frechet(decode(name, 0, temperature))
+    def distance(source: str, temperature: float | None) -> float:
+        return frechet(decode(source, 0, temperature))
 
-    def choose(name: str) -> float | None:
-        return min(TEMPERATURES, key=partial(distance, name)) if has_head else None
+    def choose(source: str) -> float | None:
+        return min(TEMPERATURES, key=partial(distance, source)) if has_head else None
 
-    chosen = dict.fromkeys(fitted, choose("prior"))
+    chosen = dict.fromkeys(sources, choose("prior"))
     chosen |= {DIAGNOSTIC: choose(DIAGNOSTIC), "ancestral": 1.0}
-    return {
-        name: SampleSet(decode(name, 1, t), t, distance(name, t), fitted[name][2])
-        for name, t in progress(chosen.items(), desc="samples drawn", unit="sampler")
-    }
+    # The slowest fit is waited for last.
+    order = sorted(chosen, key=lambda name: name == SLOWEST)
+    samples = {}
+    for name in progress(order, desc="samples drawn", unit="sampler"):
+        source, temperature = sources[name], chosen[name]
+        images, facts = decode(source, 1, temperature), fits[source].result().facts
+        samples[name] = SampleSet(images, temperature, distance(source, temperature), facts)
+    return {name: samples[name] for name in chosen}
 
 
 def best_sampler(found: Mapping[str, Any]) -> str:
@@ -136,6 +149,7 @@ _state: dict[str, Any] = {}
 def _load(params: Params, data: Path, checkpoint: Path) -> None:
     runtime.follow_parent()
     engine.deterministic(params.seed, 1)
+    threadpool_limits(1)  # numpy's threads, too, would wait for each other's cores
     model, _ = load_model(checkpoint, params)
     _state.update(model=model, train=load_images(data, "train"), params=params)
 
@@ -148,7 +162,7 @@ def _fit(name: str) -> Fitted:
     choosing, reported = (
         samplers.draw_codes(sampler, n, seed + offset).numpy() for n, offset in numbers
     )
-    return choosing, reported, sampler.facts
+    return Fitted((choosing, reported), sampler.facts)
 
 
 def _decode(z: Latents, seed: int, temperature: float | None) -> Images:
