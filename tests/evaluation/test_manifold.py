@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from genlab.evaluation.metrics import manifold as module
-from genlab.evaluation.metrics.manifold import manifold
+from genlab.evaluation.metrics.manifold import manifold, squared_radii
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +40,8 @@ def test_it_agrees_with_the_definitions(k: int) -> None:
 
 
 def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake, real = _points(900), _points(800, seed=1)  # 5.5 MB of distances
+    fake, real = _points(900), _points(800, seed=1)
     whole = manifold(fake, real)
-    monkeypatch.setattr(module, "MEGABYTES", 1)
+    assert manifold(fake, real, real_radii=squared_radii(real)) == whole
+    monkeypatch.setattr(module, "ROWS", 7)
     assert manifold(fake, real) == whole

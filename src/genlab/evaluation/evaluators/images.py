@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from genlab.evaluation.evaluators.summary import ImageSummary
 from genlab.evaluation.metrics import duplicates, fidelity, frechet, reference_models
 from genlab.evaluation.metrics.judges import TrainingSet, load_judges
 from genlab.evaluation.metrics.kid import kid
-from genlab.evaluation.metrics.manifold import manifold
+from genlab.evaluation.metrics.manifold import manifold, squared_radii
 from genlab.evaluation.metrics.two_sample import two_sample_test
 from genlab.vae.sampling import latents
 from genlab.vae.sampling import posterior as inference
@@ -153,9 +153,18 @@ class ImageEvaluator(Evaluator):
     def _compare(self, features: Floats) -> Metrics:
         """Fréchet distance, KID, precision and recall against the test images."""
         test, seed = self.judges[0].features["test"], self.params.seed
-        far = frechet.frechet(features, test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
+        resampled, radii = self._reference
+        options = {"bootstrap": FRECHET_BOOTSTRAP, "seed": seed}
+        far = frechet.frechet(features, test, resampled=resampled, **options)
         near = kid(features, test, seed=seed)
-        return merge(near, far, manifold(features, test))
+        return merge(near, far, manifold(features, test, real_radii=radii))
+
+    @cached_property
+    def _reference(self) -> tuple[list[frechet.Gaussian], Floats]:
+        """Of the test images what all sets of samples are compared with: resamples and radii."""
+        test, seed = self.judges[0].features["test"], self.params.seed
+        resampled = frechet.resample_reference(test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
+        return resampled, squared_radii(test)
 
     def summarise(self, metrics: Metrics) -> ImageSummary:
         """Select the scalars of metrics/<dataset>.json."""

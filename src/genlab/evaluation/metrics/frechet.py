@@ -4,29 +4,34 @@ Features are what an extractor says of images (`metrics.features`). Distances fr
 extractors, or at different n, do not compare: the distance falls as n grows.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from genlab.core.stats import Floats, percentile_interval, student_interval
 
-Moments = tuple[Floats, Floats]
 DRAWS = 5
 
 
-def gaussian_distance(one: Moments, other: Moments) -> float:
+class Gaussian(NamedTuple):
+    """A normal distribution: mean (d,), trace of its covariance, and that one's root (d, d)."""
+
+    mean: Floats
+    trace: float
+    root: Floats
+
+
+def gaussian_distance(one: Gaussian, other: Gaussian) -> float:
     """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
 
-    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2). one, other: mean (d,) and covariance (d, d), which
-    may be singular. The trace of the root is the sum of the singular values of S1^1/2 S2^1/2: real
-    and never negative, where the root of the product S1 S2 itself comes out complex or not at all.
+    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), of covariances that may be singular. The trace of the
+    root is the sum of the singular values of S1^1/2 S2^1/2: real and never negative, where the root
+    of the product S1 S2 itself comes out complex or not at all.
     """
-    (mean, covariance), (other_mean, other_covariance) = one, other
-    overlap = linalg.svdvals(_root(covariance) @ _root(other_covariance)).sum()
-    traces = np.trace(covariance), np.trace(other_covariance)
-    squared = ((mean - other_mean) ** 2).sum() + traces[0] + traces[1] - 2 * overlap
+    overlap = linalg.svdvals(one.root @ other.root).sum()
+    squared = ((one.mean - other.mean) ** 2).sum() + one.trace + other.trace - 2 * overlap
     return float(max(squared, 0.0))  # equal Gaussians may come out a rounding error below zero
 
 
@@ -35,30 +40,41 @@ def distance(features: Floats, reference: Floats) -> float:
 
     The unbiased covariances are used, as is the custom for FID.
     """
-    return gaussian_distance(_moments(features), _moments(reference))
+    return gaussian_distance(_fit(features), _fit(reference))
 
 
 def frechet(
-    features: Floats, reference: Floats, *, bootstrap: int = 50, seed: int = 0
+    features: Floats,
+    reference: Floats,
+    *,
+    bootstrap: int = 50,
+    seed: int = 0,
+    resampled: Sequence[Gaussian] | None = None,
 ) -> dict[str, Any]:
     """The Fréchet distance with a 95 % bootstrap interval over the images of both sets.
 
-    features: (n, d); reference: (m, d). Returns `frechet_distance`, `n`, `n_reference`,
-    `intervals`. A resample is farther off than the sets themselves, since the upward bias of a
-    finite n strikes twice; so the resamples' spread is centred on the distance that was measured.
-    The interval is about the distance at this n, not about its limit for ever more images.
+    features: (n, d); reference: (m, d). resampled: `resample_reference` of the same bootstrap and
+    seed, where it is known. Returns `frechet_distance`, `n`, `n_reference`, `intervals`. A resample
+    is farther off than the sets themselves, since the upward bias of a finite n strikes twice; so
+    the resamples' spread is centred on the distance that was measured. The interval is about the
+    distance at this n, not about its limit for ever more images.
     """
     found = distance(features, reference)
-    rng = np.random.default_rng(seed)
-    draws, others = (_resampled_moments(rows, bootstrap, rng) for rows in (features, reference))
-    resampled = np.array(list(map(gaussian_distance, draws, others)))
-    centred = np.maximum(resampled - resampled.mean() + found, 0)
+    draws = _resample(features, np.random.default_rng(seed).spawn(bootstrap))
+    others = resampled or resample_reference(reference, bootstrap=bootstrap, seed=seed)
+    distances = np.array(list(map(gaussian_distance, draws, others)))
+    centred = np.maximum(distances - distances.mean() + found, 0)
     return {
         "frechet_distance": found,
         "n": len(features),
         "n_reference": len(reference),
         "intervals": {"frechet_distance": percentile_interval(centred, len(features))},
     }
+
+
+def resample_reference(reference: Floats, *, bootstrap: int, seed: int) -> list[Gaussian]:
+    """The reference's side of the resamples of `frechet`, for several sets of features."""
+    return list(_resample(reference, np.random.default_rng(seed).spawn(2 * bootstrap)[bootstrap:]))
 
 
 def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[str, Any]:
@@ -84,25 +100,25 @@ def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[
     }
 
 
-def _moments(rows: Floats) -> Moments:
+def _fit(rows: Floats) -> Gaussian:
     mean: Floats = rows.mean(axis=0)
     centred = rows - mean
-    return mean, centred.T @ centred / (len(rows) - 1)
+    return _describe(mean, centred.T @ centred / (len(rows) - 1))
 
 
-def _resampled_moments(rows: Floats, bootstrap: int, rng: np.random.Generator) -> Iterator[Moments]:
-    """Mean and covariance of each resample, from the weights of the rows: no row is copied."""
+def _resample(rows: Floats, generators: Sequence[np.random.Generator]) -> Iterator[Gaussian]:
+    """The Gaussian of each resample, from the weights of the rows: no row is copied."""
     n, mean = len(rows), rows.mean(axis=0)
     centred = rows - mean  # so that the second moment below loses no digits to the mean
-    for generator in rng.spawn(bootstrap):
+    for generator in generators:
         weights = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
         shift = weights @ centred / n
         second = (centred * weights[:, None]).T @ centred
-        yield mean + shift, (second - n * np.outer(shift, shift)) / (n - 1)
+        yield _describe(mean + shift, (second - n * np.outer(shift, shift)) / (n - 1))
 
 
-def _root(covariance: Floats) -> Floats:
-    """The symmetric square root; rounding errors below zero are taken as zero."""
+def _describe(mean: Floats, covariance: Floats) -> Gaussian:
+    """Take the root of a covariance; rounding errors below zero are taken as zero."""
     values, vectors = linalg.eigh(covariance)
-    root: Floats = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    return root
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    return Gaussian(mean, float(np.trace(covariance)), root)
