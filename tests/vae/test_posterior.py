@@ -5,6 +5,7 @@ import pytest
 import tiny
 import torch
 
+from genlab.core.engine import threads_of_torch
 from genlab.evaluation.metrics.likelihood import iwae
 from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 from genlab.vae.sampling import posterior
@@ -56,6 +57,21 @@ def test_one_pass_finds_what_the_single_functions_do(case: Case) -> None:
     np.testing.assert_array_equal((found.mean, found.log_var), posterior.encode(model, items))
     np.testing.assert_array_equal(found.predicted, posterior.reconstruct(model, items))
     assert len(found.margins) == (0 if items.ndim == 4 else len(items))
+
+
+def test_results_do_not_depend_on_the_number_of_threads(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posterior, "BATCH", 8)
+    model, items = case
+    found = []
+    for threads in (1, 3):
+        with threads_of_torch(threads):
+            inferred = vars(posterior.infer(model, items, seed=4))
+            weights = posterior.log_importance_weights(model, items, 4, seed=0)
+            found.append([*inferred.values(), weights])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "discretized_logistic_mixture"])

@@ -52,6 +52,13 @@ def test_samples_are_items_of_the_model_and_the_seed_decides_them(model: VAE, na
     assert not np.array_equal(first, other)
 
 
+def test_samplers_together_draw_what_each_draws_alone() -> None:
+    model = tiny.model().eval()
+    fitted = {name: samplers.fit(model, name, TRAIN, 0) for name in samplers.names(model)}
+    for name, grids in samplers.sample_each(model, fitted, 7, seed=3).items():
+        assert np.array_equal(grids, samplers.sample(model, fitted[name], 7, 3))
+
+
 class _OnGPU(torch.Tensor):
     """A stand-in for a tensor on a GPU: only `cpu` and `to` may read it."""
 

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from genlab.core import engine
 from genlab.core.stats import share_interval
 from genlab.datasets.arc_grids import arc_agi_grids, entropy_nats, load_objects, load_split
 from genlab.evaluation import figures
@@ -84,12 +87,14 @@ class GridEvaluator(Evaluator):
             return validity.sample_metrics(grids, train, objects, counts, **options)
 
         fitted = {name: samplers.fit(model, name, train, seed) for name in samplers.names(model)}
-        self.samples = {n: samplers.sample(model, each, count, seed) for n, each in fitted.items()}
+        draw = partial(samplers.sample_each, model, fitted, count)
+        with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
+            self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
         found = {
             n: compare(grids, "test", self.params.bootstrap) for n, grids in self.samples.items()
         }
-        for name, sampler in fitted.items():
-            drawn = compare(samplers.sample(model, sampler, count, seed + SELECTION_SEED), "val", 1)
+        for name, grids in choosing.items():
+            drawn = compare(grids, "val", 1)
             found[name]["selection"] = {key: drawn[key] for key in ("valid_rate", "counted")}
         return {"samplers": found, "best_sampler": pick_sampler(found)}
 

@@ -4,20 +4,25 @@ Items go in as uint8, grids (n, size, size) or images (n, size, size, channels),
 from disk; nats are per item.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from genlab.core import engine
 from genlab.distributions.gaussian import normal_log_prob, reparameterize
 from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 
 BATCH = 250
 
 Floats = npt.NDArray[np.float64]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +43,15 @@ class Inference:
     margins: Floats
 
 
-@torch.no_grad()
 def infer(model: VAE, items: Items, seed: int) -> Inference:
     """Encode, bound and reconstruct items in one pass."""
-    parts: list[dict[str, Tensor]] = []
-    predicted = []
-    for x, noise in _noisy_batches(model, items, seed):
+
+    def infer_batch(job: tuple[slice, Tensor]) -> tuple[Items, dict[str, Tensor]]:
+        x, noise = _load(model, items, job[0]), job[1].to(model.device)
         mean, log_var = model.encode(x)
         z = reparameterize(mean, log_var, noise)
         token_kl = model.prior.token_kl(mean, log_var, z)
         logits, _ = model.decode(mean)
-        predicted.append(to_array(model.likelihood.point_estimate(logits)))
         part = {
             "nats": -model.log_likelihood(model.decode(z), x),
             "kl": token_kl.sum(1),
@@ -57,39 +60,51 @@ def infer(model: VAE, items: Items, seed: int) -> Inference:
             "log_var": log_var,
             "margins": mean[:0, 0] if model.architecture.channels else _margins(logits, x),
         }
-        parts.append({name: column.cpu() for name, column in part.items()})
+        predicted = to_array(model.likelihood.point_estimate(logits))
+        return predicted, {name: column.cpu() for name, column in part.items()}
+
+    predicted, parts = zip(*_map(infer_batch, _noisy(model, items, seed), model), strict=True)
     columns = {n: torch.cat([part[n] for part in parts]).double().numpy() for n in parts[0]}
     return Inference(predicted=np.concatenate(predicted), **columns)
 
 
-@torch.no_grad()
 def reconstruct(model: VAE, items: Items) -> Items:
     """Reconstruct items from their posterior means: the same shape."""
-    return np.concatenate([to_array(model.reconstruct(x)) for x in _batches(model, items)])
+
+    def reconstruct_batch(rows: slice) -> Items:
+        return to_array(model.reconstruct(_load(model, items, rows)))
+
+    return np.concatenate(_map(reconstruct_batch, _slices(len(items)), model))
 
 
-@torch.no_grad()
 def decode(model: VAE, codes: Floats) -> Items:
     """The items that codes (n, latent_dim) stand for: (n, ...)."""
+
+    def decode_batch(z: Tensor) -> Items:
+        return to_array(model.point_estimate(z))
+
     z = torch.from_numpy(codes).float().to(model.device)
-    parts = torch.split(z, BATCH)
-    return np.concatenate([to_array(model.point_estimate(part)) for part in parts])
+    return np.concatenate(_map(decode_batch, torch.split(z, BATCH), model))
 
 
-@torch.no_grad()
 def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
     """Means and log variances of q(z|x): (n, latent_dim) each."""
-    codes = [torch.stack(model.encode(x)) for x in _batches(model, items)]
+
+    def encode_batch(rows: slice) -> Tensor:
+        return torch.stack(model.encode(_load(model, items, rows)))
+
+    codes = _map(encode_batch, _slices(len(items)), model)
     mean, log_var = torch.cat(codes, dim=1).cpu().double().numpy()
     return mean, log_var
 
 
-@torch.no_grad()
 def elbo_terms(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
     """(-log p(x|z), KL) of each item at one z ~ q(z|x), each (n,); their sum is the -ELBO."""
-    parts = [
-        torch.stack(model.elbo_terms(x, noise)) for x, noise in _noisy_batches(model, items, seed)
-    ]
+
+    def bound_batch(job: tuple[slice, Tensor]) -> Tensor:
+        return torch.stack(model.elbo_terms(_load(model, items, job[0]), job[1].to(model.device)))
+
+    parts = _map(bound_batch, _noisy(model, items, seed), model)
     reconstruction, kl = torch.cat(parts, dim=1).cpu().double().numpy()
     return reconstruction, kl
 
@@ -107,7 +122,8 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     generator = torch.Generator().manual_seed(seed)
     squares = torch.zeros(2, *to_tensor(items[:1]).shape[1:], dtype=torch.float64)
     z = torch.split(torch.from_numpy(mean).float().to(model.device), BATCH)
-    for x, part in zip(_batches(model, items), z, strict=True):
+    for rows, part in zip(_slices(len(items)), z, strict=True):
+        x = _load(model, items, rows)
         out, context = model.decode(part)
         out = model.head(out, context, x) if model.head else out
         point = model.likelihood.point_estimate(out).double()
@@ -119,21 +135,22 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     return float((noise / error).log().abs().mean().div(2).exp())
 
 
-@torch.no_grad()
 def log_importance_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
     """log p(x, z_k) - log q(z_k | x) for k = 1..samples of each item: (n, samples)."""
-    generator = torch.Generator().manual_seed(seed)
-    rows = []
-    for x in _batches(model, items, size=max(1, BATCH // samples)):
+
+    def weigh_batch(job: tuple[slice, Tensor]) -> npt.NDArray[np.float32]:
+        x, noise = _load(model, items, job[0]), job[1].to(model.device)
         repeated = x.repeat_interleave(samples, dim=0)
         mean, log_var = (part.repeat_interleave(samples, dim=0) for part in model.encode(x))
-        noise = torch.randn(mean.shape, generator=generator).to(x.device)
         z = reparameterize(mean, log_var, noise)
         log_likelihood = model.log_likelihood(model.decode(z), repeated)
         log_joint = log_likelihood + model.prior.token_log_prob(z).sum(1)
         log_ratio = log_joint - normal_log_prob(z, mean, log_var).sum(1)
-        rows.append(log_ratio.view(len(x), samples).cpu().numpy())
-    return np.concatenate(rows).astype(np.float64)
+        weights: npt.NDArray[np.float32] = log_ratio.view(len(x), samples).cpu().numpy()
+        return weights
+
+    batches = _noisy(model, items, seed, samples)
+    return np.concatenate(_map(weigh_batch, batches, model)).astype(np.float64)
 
 
 def _margins(logits: Tensor, grids: Tensor) -> Tensor:
@@ -147,13 +164,28 @@ def _margins(logits: Tensor, grids: Tensor) -> Tensor:
     return (logits.gather(1, right)[:, 0] - others).flatten(1).amin(1)
 
 
-def _noisy_batches(model: VAE, items: Items, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _map(function: Callable[[Job], Result], jobs: Iterable[Job], model: VAE) -> list[Result]:
+    """Results of batches in their order, computed in as many threads as torch has.
+
+    Each batch is one thread's: the results do not depend on the number of threads, and none waits
+    for another after every operator.
+    """
+    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
+    with engine.threads_of_torch(1), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(torch.no_grad()(function), jobs))
+
+
+def _slices(count: int, size: int = BATCH) -> list[slice]:
+    return [slice(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def _noisy(model: VAE, items: Items, seed: int, samples: int = 1) -> Iterator[tuple[slice, Tensor]]:
+    """Batches, and standard normal noise of so many samples of each of their items."""
     generator = torch.Generator().manual_seed(seed)
-    for x in _batches(model, items):
-        noise = torch.randn(len(x), model.architecture.latent_dim, generator=generator)
-        yield x, noise.to(x.device)
+    for rows in _slices(len(items), max(1, BATCH // samples)):
+        count = samples * (rows.stop - rows.start)
+        yield rows, torch.randn(count, model.architecture.latent_dim, generator=generator)
 
 
-def _batches(model: VAE, items: Items, size: int = BATCH) -> Iterator[Tensor]:
-    for start in range(0, len(items), size):
-        yield to_tensor(items[start : start + size]).to(model.device)
+def _load(model: VAE, items: Items, rows: slice) -> Tensor:
+    return to_tensor(items[rows]).to(model.device)

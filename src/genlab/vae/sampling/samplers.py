@@ -14,7 +14,7 @@
 given: a model with a causal head shows dependent pixels in draws alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -96,6 +96,18 @@ def sample(
     if sampler.name == "ancestral":
         temperature = 1.0
     return decode(model, draw_codes(sampler, count, seed), seed, temperature)
+
+
+def sample_each(
+    model: VAE, fitted: Mapping[str, Sampler], count: int, seed: int
+) -> dict[str, Items]:
+    """`sample` of several samplers; those that draw the same latents draw them once."""
+    sources = {sampler.draw for sampler in fitted.values()}
+    codes = {draw: draw_codes(Sampler("", draw), count, seed) for draw in sources}
+    return {
+        name: decode(model, codes[sampler.draw], seed, 1.0 if name == "ancestral" else None)
+        for name, sampler in fitted.items()
+    }
 
 
 def draw_codes(sampler: Sampler, count: int, seed: int) -> Tensor:
