@@ -13,7 +13,7 @@ from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.registry import find_dataset
-from genlab.evaluation.evaluators import EvaluationPaths, make_evaluator
+from genlab.evaluation.evaluators.base import EvaluationPaths, make_evaluator
 
 
 class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):

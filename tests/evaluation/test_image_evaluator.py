@@ -24,7 +24,7 @@ from stage_runs import run_stage
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.evaluation.evaluators import images, sampling
-from genlab.evaluation.evaluators.base import load_model
+from genlab.evaluation.evaluators.models import load_model
 from genlab.evaluation.metrics import two_sample
 from genlab.vae.sampling import samplers
 from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint

@@ -20,19 +20,12 @@ from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import judge
 from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
+from genlab.evaluation.evaluators.models import load_model
 from genlab.evaluation.evaluators.summary import Summary
 from genlab.evaluation.metrics import likelihood
-from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling.posterior import Inference
-from genlab.vae.training.checkpoint import (
-    decode_history,
-    find_checkpoint,
-    load_checkpoint,
-    require_shape,
-)
-
-TRAIN = "dvc repro train"
+from genlab.vae.training.checkpoint import decode_history, find_checkpoint, require_shape
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Items = npt.NDArray[np.uint8]
@@ -162,10 +155,15 @@ def merge(*parts: Metrics) -> Metrics:
     return {**{key: value for part in parts for key, value in part.items()}, "intervals": intervals}
 
 
-def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
-    """The model in the file `checkpoint`, on the device that params name, and its facts.
+def make_evaluator(params: Params, dataset: Dataset, paths: EvaluationPaths) -> Evaluator:
+    """The evaluator of a dataset; reads the checkpoint.
 
-    Raises GenlabError where it is missing, truncated or foreign.
+    Raises GenlabError where the checkpoint is missing, truncated or of another kind.
     """
-    model, facts = load_checkpoint(checkpoint, producer_command=TRAIN)
-    return model.to(engine.device(params.device)), facts
+    if dataset.kind == "grids":  # imports nothing of images, which takes seconds
+        from genlab.evaluation.evaluators.grids import GridEvaluator
+
+        return GridEvaluator(params, dataset, paths)
+    from genlab.evaluation.evaluators.images import ImageEvaluator
+
+    return ImageEvaluator(params, dataset, paths)

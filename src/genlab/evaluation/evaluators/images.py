@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from genlab.core import engine
 from genlab.core.progress import progress
 from genlab.core.stats import Floats, ratio_interval, scaled_interval
 from genlab.datasets.images import load_images, load_labels
@@ -121,7 +122,8 @@ class ImageEvaluator(Evaluator):
         """Every sampler, compared with the reference of train against test (`floor`)."""
         best = best_sampler(self.samples)
         bar = partial(progress, total=len(self.samples), desc="samplers", unit="sampler")
-        with ThreadPoolExecutor(self.params.threads) as pool:  # any number gives the same
+        # Any number of threads gives the same.
+        with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
             found = list(bar(pool.map(self._measure_sampler, self.samples.values())))
         samplers = dict(zip(self.samples, found, strict=True))
         tested = two_sample_test(self.samples[best].images, self.test, seed=self.params.seed)
