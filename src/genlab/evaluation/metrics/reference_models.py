@@ -11,6 +11,7 @@ CONTEXT_BITS = 5
 """Of the pixel above and of the one to the left: the best of 3, 4, 5, 6 and 8 on Fashion-MNIST."""
 PSEUDO_COUNT = 10
 PCA_COMPONENTS, PCA_IMAGES = 64, 20_000
+CHUNK = 256  # images counted at a time
 
 
 def context_model_bits(train: Images, test: Images) -> float:
@@ -21,8 +22,12 @@ def context_model_bits(train: Images, test: Images) -> float:
     marginal of the levels. It is a code for the test images, so its bits compare with a VAE's.
     """
     size = 1 << 2 * CONTEXT_BITS
-    places = _contexts(train).ravel() * LEVELS + train.ravel()
-    counts = np.bincount(places, minlength=size * LEVELS).reshape(size, LEVELS)
+    table = np.zeros(size * LEVELS, dtype=np.int64)
+    for start in range(0, len(train), CHUNK):
+        chunk = train[start : start + CHUNK]
+        places = _contexts(chunk) * LEVELS + chunk
+        table += np.bincount(places.ravel(), minlength=len(table))
+    counts = table.reshape(size, LEVELS)
     marginal = (counts.sum(0) + 1) / (counts.sum() + LEVELS)
     smoothed = counts + PSEUDO_COUNT * marginal
     bits = -np.log2(smoothed / smoothed.sum(1, keepdims=True))
