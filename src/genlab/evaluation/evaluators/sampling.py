@@ -72,9 +72,8 @@ def start_sampling(
     images to the validation split; it raises what a sampler's fit raises.
     """
     on_cpu = engine.device(params.device).type == "cpu"
-    # Not fork: torch has threads here. The server imports once for all processes.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    # Not fork: torch has threads. Not a server of forks: nobody would count its seconds.
+    context = multiprocessing.get_context("spawn")
     processes = params.threads if on_cpu else 1
     pool = ProcessPoolExecutor(processes, context, _load, (params, data, checkpoint))
     try:

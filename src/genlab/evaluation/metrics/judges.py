@@ -150,9 +150,8 @@ def train_judges(
 
     Raises GenlabError where a process was killed.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])  # torch is imported once
-    pool = ProcessPoolExecutor(min(processes, len(seeds)), context)
+    context = multiprocessing.get_context("spawn")  # not fork: torch has threads
+    pool = ProcessPoolExecutor(min(processes, len(seeds)), context, runtime.follow_parent)
     shared = _share(data.images)
     try:
         jobs = [pool.submit(_train, shared, data.labels, seed, examples) for seed in seeds]
