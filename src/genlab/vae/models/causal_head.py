@@ -119,7 +119,8 @@ class CausalHead(nn.Module):
 
     def forward(self, out: Tensor, context: Tensor, x: Tensor) -> Tensor:
         """Corrected parameters (batch, outputs, h, w) of pixels x (batch, channels, h, w)."""
-        h = self.read(_inputs(x)) + self.condition(out) + context
+        pixels = _inputs(x).contiguous(memory_format=torch.channels_last)
+        h = self.read(pixels) + self.condition(out) + context
         corrected: Tensor = out + self.correct(self.second(self.first(h))).float()
         return corrected
 
@@ -165,5 +166,4 @@ def at_place(layer: nn.Conv2d, h: Tensor) -> Tensor:
 
 def _inputs(x: Tensor) -> Tensor:
     """What the head sees of pixels: their value on [0, 2], and whether they are above 0."""
-    inputs = torch.cat([2 * to_unit(x), (x > 0).to(torch.get_default_dtype())], dim=1)
-    return inputs.contiguous(memory_format=torch.channels_last)
+    return torch.cat([2 * to_unit(x), (x > 0).to(torch.get_default_dtype())], dim=1)
