@@ -13,6 +13,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ["WANDB_MODE"] = "offline"
 os.environ["DVC_NO_ANALYTICS"] = "1"
 
+import clones
 import torch
 from hypothesis import settings
 
@@ -30,6 +31,19 @@ ROOT = Path(__file__).resolve().parent.parent
 def root() -> Path:
     """The repository's root."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that all processes of a test run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def reproduced(shared_folder: Path) -> Path:
+    """A clone in which the pipeline has run once. Tests work on copies: `clones.copy_clone`."""
+    return clones.make_once(shared_folder / "reproduced", clones.reproduce)
 
 
 @pytest.fixture

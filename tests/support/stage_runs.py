@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import runpy
 import subprocess
 import sys
 import time
@@ -39,14 +38,16 @@ class Done:
 
 def run_stage(folder: Path, stage: str, *arguments: str) -> Done:
     """Run `stages/STAGE.py` in `folder`, without the seconds of a process for its imports."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    script = str(ROOT / "stages" / f"{stage}.py")
+    stdout = io.StringIO()
+    stderr = io.StringIO()
+    script = Path("stages", f"{stage}.py")
+    code = compile((ROOT / script).read_bytes(), script, "exec")
     status = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
         patch.chdir(folder)
-        patch.setattr(sys, "argv", [script, *arguments])
+        patch.setattr(sys, "argv", [str(script), *arguments])  # figures keep it
         try:
-            runpy.run_path(script, run_name="__main__")
+            exec(code, {"__name__": "__main__", "__doc__": None, "__file__": str(ROOT / script)})
         except SystemExit as stop:
             status = int(stop.code or 0)
     return Done(status, stdout.getvalue(), stderr.getvalue())
