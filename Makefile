@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-WORKERS ?= 2
+# One more than two cores have: where a test waits for a process or a page, another one computes.
+WORKERS ?= 3
 # A file's tests share what they set up. tests/conftest.py puts the long files first.
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -13,6 +14,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # One thread for experiments, several of which run at a time, and for benchmarks. Not for repro, which
 # gives the bytes of `dvc repro`: the number of threads changes the last digits of sums.
 experiments bench: export OMP_NUM_THREADS ?= 1
+# Bytecode is kept: every worker, and every process that a test starts, would compile each module.
+test test-fast coverage faults: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .PHONY: help setup repro smoke accept experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
@@ -46,7 +49,7 @@ report: $(STAMP) ## Write reports/ and the README's results from the run's files
 	@$(PY) benchmarks/run.py pipeline
 	@$(PY) stages/report.py $(ARGS)
 
-test: $(STAMP) ## Run the tests on two processes (WORKERS=4, ARGS="-k name")
+test: $(STAMP) ## Run the tests on three processes (WORKERS=5, ARGS="-k name")
 	@$(PY) -m pytest $(SPREAD) $(ARGS)
 
 test-fast: $(STAMP) ## Run the tests that are marked neither slow nor e2e

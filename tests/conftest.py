@@ -25,6 +25,18 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
+# Files of half a minute and more, the longest first; the first one makes the clone for others.
+LONG = (
+    "e2e/test_pipeline.py",
+    "faults/test_agent_kill.py",
+    "evaluation/test_image_evaluator.py",
+    "e2e/test_server.py",
+    "agent/test_loop.py",
+    "docs/test_commands.py",
+    "faults/test_stages.py",
+    "e2e/test_browser.py",
+    "vae/test_distributed.py",
+)
 
 
 @pytest.fixture(scope="session")
@@ -65,9 +77,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A process that began the pipeline's file last would work on it alone for minutes.
     """
+    places = {str(ROOT / "tests" / name): place for place, name in enumerate(LONG)}
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker(pytest.mark.slow)
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.e2e)
-    items.sort(key=lambda item: "e2e" not in item.path.parts)
+    items.sort(key=lambda item: places.get(str(item.path), len(LONG)))

@@ -17,9 +17,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from agent_runs import write_params
 from loopback import Reply, Request, Server, status
 from sandboxes import needs_sandbox
@@ -33,6 +35,7 @@ from genlab.core.io import read_json
 GOAL = "Classify the dummy images, validation loss below 0.000001"
 LINES = 9  # of progress, at most, that a process may print before it is killed
 LONGEST = 0.6  # seconds after the line
+FEW = 2  # attempts of a run in the ordinary tests
 SLOWEST = 900.0  # seconds of a process that is not killed
 
 
@@ -156,41 +159,60 @@ class Outage:
         return reply(request)
 
 
-def test_a_run_waits_for_an_endpoint_that_is_down_for_a_minute(
-    tmp_path: Path, full_size: bool, record: Callable[..., None]
-) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Victim]:
+    """A run of so many attempts to which nothing happens; each is made once."""
     needs_sandbox()
+
+    @cache
+    def run(attempts: int) -> Victim:
+        with Server(reply) as server:
+            calm = Victim(tmp_path_factory.mktemp("calm") / "run", server, attempts)
+            calm.finish()
+        assert calm.faults == []
+        return calm
+
+    return run
+
+
+def test_a_run_waits_for_an_endpoint_that_is_down_for_a_minute(
+    tmp_path: Path,
+    undisturbed: Callable[[int], Victim],
+    full_size: bool,
+    record: Callable[..., None],
+) -> None:
     outage = Outage(60.0 if full_size else 2.0)
-    with Server(reply) as sound, Server(outage) as failing:
-        undisturbed, victim = (
-            Victim(tmp_path / name, server, attempts=2)
-            for name, server in (("calm", sound), ("down", failing))
-        )
-        undisturbed.run()
+    expected = undisturbed(FEW).outcomes
+    with Server(outage) as failing:
+        victim = Victim(tmp_path / "down", failing, attempts=FEW)
         victim.run()
-    record("faults.endpoint_down", int(victim.outcomes != undisturbed.outcomes), n=1)
+    record("faults.endpoint_down", int(victim.outcomes != expected), n=1)
     assert outage.refused > 1
-    assert victim.outcomes == undisturbed.outcomes
+    assert victim.outcomes == expected
 
 
 def test_killed_runs_of_the_agent(
-    tmp_path: Path, full_size: bool, record: Callable[..., None]
+    tmp_path: Path,
+    undisturbed: Callable[[int], Victim],
+    full_size: bool,
+    record: Callable[..., None],
 ) -> None:
-    needs_sandbox()
-    kills, most = (20, 4) if full_size else (1, 2)
-    rng, faults, deaths, number = random.Random(11), list[str](), 0, 0
+    kills, attempts = (20, 4) if full_size else (1, FEW)
+    rng = random.Random(11)
+    faults: list[str] = []
+    deaths = 0
+    number = 0
+    calm = undisturbed(attempts)
     with Server(reply) as server:
-        undisturbed = Victim(tmp_path / "calm", server, most)
-        undisturbed.finish()
         while deaths < kills:
             number += 1
-            victim = Victim(tmp_path / f"run{number}", server, most)
+            victim = Victim(tmp_path / f"run{number}", server, attempts)
             while deaths < kills and victim.kill(rng):
                 deaths += 1
             victim.finish()
-            if victim.transcript_lines != undisturbed.transcript_lines:
+            if victim.transcript_lines != calm.transcript_lines:
                 victim.faults.append("repeated: a question or a tool call of the journal")
-            if victim.outcomes != undisturbed.outcomes:
+            if victim.outcomes != calm.outcomes:
                 victim.faults.append("it ends with other attempts than an undisturbed run")
             faults += [f"run {number}: {line}" for line in victim.faults]
     record("agent.kill_lost", len(faults), n=deaths)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import colorama
 import pytest
 from dvc.cli import main as dvc
 from filelock import FileLock
@@ -97,6 +98,8 @@ def dvc_in(folder: Path, *arguments: str) -> str:
         for name, value in environment(folder).items():
             patch.setenv(name, value)
         patch.chdir(folder)
+        for name in ("deinit", "reinit"):  # by which dvc would print past what is redirected
+            patch.setattr(colorama, name, lambda: None)
         for handler in logging.getLogger("dvc").handlers:
             patch.setattr(handler, "stream", output, raising=False)
         status = dvc(list(arguments))
