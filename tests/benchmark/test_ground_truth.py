@@ -11,11 +11,11 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 import pytest
+from refusals import refused
 
 from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.tools import controls
-from genlab.core.errors import GenlabError
 
 pytestmark = pytest.mark.slow
 CASES = Path(__file__).parents[2] / "cases"
@@ -68,11 +68,11 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
 
 
 def test_photographs_that_do_not_fit_are_named(second: Path, tmp_path: Path) -> None:
-    with pytest.raises(GenlabError, match=r"does not show the person of .*distance"):
+    with refused(ASTRONAUT):
         ground_truth.build(OFFICER, ASTRONAUT, ASTRONAUT, tmp_path / "a", consent=False)
-    with pytest.raises(GenlabError, match="may show the person"):
+    with refused(second):
         ground_truth.build(OFFICER, second, second, tmp_path / "b", consent=False)
     sofa = CASES / "sofa-one-of-three" / "template.jpg"
-    with pytest.raises(GenlabError, match="3 faces were found; crop"):
+    with refused(sofa, 3):
         ground_truth.build(OFFICER, sofa, ASTRONAUT, tmp_path / "c", consent=False)
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refused
 from sqlalchemy.exc import CompileError
 
 from genlab.benchmark.store.repository import Store
@@ -57,7 +58,7 @@ def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Stor
 
 
 def test_a_run_is_made_once_and_an_unknown_item_is_none(store: Store) -> None:
-    with pytest.raises(GenlabError, match="UNIQUE"):
+    with refused():
         store.create_run(RUN, now(), CASES, TOOLS)
     for missing in (99, 1 << 63):
         with pytest.raises(GenlabError) as error:
@@ -195,9 +196,8 @@ def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
     store.export_csv(path)
     path.write_text(re.sub(old, new, path.read_text(), count=1))
     with Store(tmp_path / "other.sqlite3") as other:
-        with pytest.raises(GenlabError, match=r"line [12]") as caught:
+        with refused("line ", key=key, path=path):
             other.import_csv(path)
-        assert (caught.value.key, caught.value.path) == (key, path)
         assert other.ratings() == []
 
 
@@ -207,7 +207,7 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
     assert store.prefer("ann", 2, 1)
     (kept,) = store.find(Preference)
     assert kept.winner == 2
-    with pytest.raises(GenlabError, match="not two items of one case"):
+    with refused():
         store.prefer("ann", 1, 3)
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import tiny
+from refusals import refused
 
 from genlab.core.errors import GenlabError
 from genlab.core.workers import RayExecutor, spread
@@ -21,14 +22,13 @@ def test_results_keep_the_order_of_the_pieces(workers: int) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_a_piece_is_raised(workers: int) -> None:
-    with pytest.raises(ValueError, match=r"math domain error|nonnegative"):
+    with pytest.raises(ValueError):  # noqa: PT011
         list(spread(math.sqrt, [1.0, -1.0], tiny.params(workers=workers)))
 
 
 def test_a_killed_worker_is_one_line() -> None:
-    with pytest.raises(GenlabError, match="a worker process was killed") as raised:
+    with refused(key="workers"):
         list(spread(os._exit, [1, 1], tiny.params(workers=2)))
-    assert raised.value.key == "workers"
 
 
 def test_pieces_are_made_as_they_are_needed() -> None:
@@ -39,7 +39,7 @@ def test_pieces_are_made_as_they_are_needed() -> None:
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(GenlabError, match=r"pip install -e '\.\[ray\]'"):
+    with refused(key="engine", fix="pip install -e '.[ray]'"):
         list(spread(math.sqrt, PIECES, tiny.params(engine="ray")))
 
 
@@ -56,5 +56,5 @@ def test_an_error_on_a_ray_cluster_is_one_line() -> None:
 
 def test_an_address_without_a_cluster_is_one_line() -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
-    with pytest.raises(GenlabError, match=r"no Ray cluster answers at '127.0.0.1:1'"):
+    with refused("127.0.0.1:1", key="ray_address"):
         RayExecutor("127.0.0.1:1")

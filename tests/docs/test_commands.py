@@ -64,7 +64,7 @@ def find_all() -> Iterator[Found]:
                 if language == "python":
                     yield Found(place, block, language)
                 language, block, start = "" if language else fence[1] or "text", "", 0
-                known = (*SHELL, "python", "yaml", "")
+                known = (*SHELL, "python", "yaml", "json", "")
                 assert language in known, f"{place}: a block of {language}, not one of {known}"
             elif language in SHELL:
                 start = start or number

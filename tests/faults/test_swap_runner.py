@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from loopback import Reply, Request, Server, html, status
-from replies import bomb, image, packed, refused, turned
+from replies import bomb, image, moderated, packed, turned
 from small_benchmark import Bench, make_cases
 
 from genlab.benchmark.cases import Case
@@ -44,7 +44,7 @@ HOSTILITIES: dict[str, tuple[list[Reply], tuple[str, str]]] = {
     "HTML": ([html()], ("failed", "no_image")),
     "packed": ([packed()], ("failed", "no_image")),
     "100 megapixels": ([image(bomb())], ("failed", "wrong_size")),
-    "a refusal": ([refused()], ("failed", "refused")),
+    "a refusal": ([moderated()], ("failed", "refused")),
     "good": ([GOOD], SCORED),
 }
 

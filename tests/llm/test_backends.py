@@ -8,8 +8,8 @@ import pytest
 import replies
 from loopback import Server
 from pydantic import BaseModel, Field
+from refusals import refused
 
-from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, load_params
 from genlab.llm import embedded
 from genlab.llm.backends import (
@@ -80,9 +80,9 @@ def test_tools_share_the_endpoint_of_planning_unless_they_have_one() -> None:
 @pytest.mark.parametrize(
     ("params", "word"),
     [
-        ({"backend": "replay", "transcript": ""}, "agent.transcript is empty"),
-        ({"backend": "embedded", "gguf": "/nowhere.gguf"}, r"nowhere\.gguf is no file"),
-        ({"backend": "embedded", "gguf": __file__}, "extra embedded is not installed"),
+        ({"backend": "replay", "transcript": ""}, "agent.transcript"),
+        ({"backend": "embedded", "gguf": "/nowhere.gguf"}, "nowhere.gguf"),
+        ({"backend": "embedded", "gguf": __file__}, "pip install"),
         ({"backend": "embedded"}, "pip install"),
     ],
 )
@@ -90,7 +90,7 @@ def test_what_a_person_must_correct_is_one_line(
     params: dict[str, Any], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded, "find_spec", lambda name: None)
-    with pytest.raises(GenlabError, match=word):
+    with refused(word):
         check_backend(agent(**params))
 
 
@@ -122,7 +122,7 @@ def test_a_broken_model_is_one_line(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "model.gguf"
     file.write_bytes(content)
     with (
-        pytest.raises(GenlabError, match="cannot be loaded"),
+        refused(file),
         embedded.serve(embedded.find_weights(str(file))),
     ):
         pass

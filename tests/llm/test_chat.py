@@ -9,9 +9,9 @@ import pytest
 import replies
 from loopback import Reply, Request, Server, status
 from pydantic import BaseModel, ConfigDict, Field
+from refusals import refused
 from replies import KEY
 
-from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.llm.chat import Budget, BudgetSpentError, Endpoint, LLMFailure
 from genlab.llm.client import MAX_BYTES
@@ -155,23 +155,23 @@ def test_a_call_is_read_or_has_its_fault(arguments: Any, read: dict[str, int]) -
     [
         (status(401, message=f"Incorrect API key: {KEY}"), "OPENAI_API_KEY"),
         (status(403), "OPENAI_API_KEY"),
-        (status(404), r"'big'.*agent\.planning"),
+        (status(404), "agent.planning.model"),
         (status(429, replies.AT_ONCE, code="insufficient_quota"), "OPENAI_API_KEY"),
     ],
     ids=["401", "403", "404", "quota"],
 )
 def test_what_a_person_must_correct_is_one_line(reply: Reply, word: str) -> None:
-    with Server([reply]) as server, pytest.raises(GenlabError, match=word) as error:
+    with Server([reply]) as server, refused(word) as error:
         endpoint(server).ask(ASKED)
     assert KEY not in str(error.value)
 
 
 def test_settings_that_cannot_work_are_one_line() -> None:
     budget = Budget()
-    with pytest.raises(GenlabError, match=r"planning\.base_url"):
+    with refused("planning.base_url"):
         endpoint(f"{NOBODY}/v1", budget).ask(ASKED)
     assert budget.spent["tokens_in"] == 0  # nobody was reached, and nothing is charged
-    with pytest.raises(GenlabError, match="model is empty"):
+    with refused("model"):
         endpoint("https://api.openai.com/v1", model="")
 
 
@@ -179,7 +179,7 @@ def test_an_endpoint_that_has_answered_may_fail_later() -> None:
     with Server([replies.good("fine"), status(404)]) as server:
         asker = endpoint(server)
         asker.ask(ASKED)
-        with pytest.raises(LLMFailure, match="HTTP 404"):
+        with pytest.raises(LLMFailure):
             asker.ask(ASKED)
 
 
@@ -193,7 +193,7 @@ def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> N
         asker = endpoint(server, budget, price_in=1.0, price_out=2.0)
         asker.ask(ASKED)
         asker.ask(ASKED)
-        with pytest.raises(BudgetSpentError, match=f"budget of {word} is spent"):
+        with pytest.raises(BudgetSpentError, match=word):
             asker.ask(ASKED)
     assert len(server.requests) == 2
     assert budget.spent["tokens_in"] + budget.spent["tokens_out"] == 36
@@ -201,10 +201,7 @@ def test_budgets_are_checked_before_each_request(budget: Budget, word: str) -> N
 
 
 def test_a_budget_of_seconds_ends_a_wait() -> None:
-    with (
-        Server([Reply(hang=True)]) as server,
-        pytest.raises(BudgetSpentError, match="seconds"),
-    ):
+    with Server([Reply(hang=True)]) as server, pytest.raises(BudgetSpentError):
         endpoint(server, Budget(max_seconds=0.5)).ask(ASKED)
 
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 from loopback import Reply, Server, html, payload, status
+from refusals import refused
 
-from genlab.core.errors import GenlabError
 from genlab.llm.client import Client
 from genlab.llm.transport import EndpointError, send_request
 
@@ -64,7 +64,7 @@ def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charge
 
         send(f"{KEY}\n")
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-        with pytest.raises(EndpointError, match="character") as raised:
+        with pytest.raises(EndpointError) as raised:
             send(f"{KEY}\nsecond line")
     error = raised.value
     assert (error.kind, error.transient, error.charged) == ("wrong_key", False, False)
@@ -75,20 +75,20 @@ def test_the_line_break_behind_a_key_is_not_sent_and_one_within_it_is_not_charge
 @pytest.mark.parametrize(
     ("url", "key", "named"),
     [
-        ("localhost:9", KEY, "^base_url must be"),
+        ("localhost:9", KEY, "base_url"),
         ("http://127.0.0.1:9/v1", "two words", "OPENAI_API_KEY"),
         ("http://127.0.0.1:9/v1", "schlüssel", "OPENAI_API_KEY"),
     ],
 )
 def test_a_wrong_address_or_key_is_one_line(url: str, key: str, named: str) -> None:
-    with pytest.raises(GenlabError, match=named) as error:
+    with refused(named) as error:
         Client(url, key)
     assert key not in str(error.value)
 
 
 def test_a_key_in_the_place_of_its_name_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    with pytest.raises(GenlabError, match="is not set") as error:
+    with refused() as error:
         Client("", key_name="sk-proj-abcDEF123456")
     assert "abcDEF" not in str(error.value)
 

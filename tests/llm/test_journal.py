@@ -1,5 +1,6 @@
 """What was asked and paid for is kept, replayed, and holds no secret."""
 
+import errno
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from refusals import refused
 
-from genlab.core.errors import GenlabError
 from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure
 from genlab.llm.journal import Journal, read_entries
 
@@ -82,7 +83,7 @@ def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None
     answers = record(path, Scripted(*ANSWERS), "loss 0.11", "loss 0.12")
     found = record(path, None, "loss 0.13", "loss 0.14", note=notes.append)
     assert (found, len(notes)) == (answers, 1)
-    with pytest.raises(GenlabError, match="more than is recorded"):
+    with refused(path):
         record(path, None, "1", "2", "3", note=notes.append)
 
 
@@ -123,7 +124,7 @@ def test_a_tool_that_asks_is_one_entry_after_its_questions(path: Path) -> None:
 def test_a_failure_that_ended_a_run_is_recorded_with_its_cost_and_asked_again(path: Path) -> None:
     notes: list[str] = []
     for backend in (Scripted(LLMFailure("it is down", **SPENT)), None):
-        with pytest.raises(LLMFailure, match="it is down") as raised:
+        with pytest.raises(LLMFailure) as raised:
             record(path, backend, "one")
         assert raised.value.spent == SPENT
     assert len(path.read_bytes().splitlines()) == 1
@@ -168,10 +169,11 @@ def test_a_full_disk_leaves_no_part_of_an_entry(path: Path) -> None:
     with open_journal(path, Scripted(*ANSWERS)) as journal:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 50, limits[1]))
         try:
-            with pytest.raises(OSError, match="No space left"):
+            with pytest.raises(OSError) as raised:  # noqa: PT011
                 journal.remember("tool", {"name": "a"}, lambda: {"result": "x" * 100})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert raised.value.errno == errno.ENOSPC
     assert path.read_bytes() == content
 
 
@@ -181,7 +183,7 @@ def test_damage_before_the_end_is_one_line_and_nothing_is_lost(path: Path, damag
     content = damage + path.read_bytes()
     path.write_bytes(content)
     for backend in (Scripted(), None):
-        with pytest.raises(GenlabError, match="line 1 is damaged"):
+        with refused(path, "line 1"):
             open_journal(path, backend)
     assert path.read_bytes() == content
 
@@ -191,7 +193,7 @@ def test_a_journal_that_is_written_can_be_read_and_not_written(path: Path) -> No
     with open_journal(path, Scripted("fine")) as journal:
         journal.ask("tools", message("one"))
         (entry,) = read_entries(path)
-        with pytest.raises(GenlabError, match="written by another run"):
+        with refused(path):
             open_journal(path, Scripted())
     assert (entry.request["role"], entry.request["messages"]) == ("tools", message("one"))
     open_journal(path, Scripted()).__exit__()

@@ -199,7 +199,7 @@ def packed() -> Reply:
     return Reply(body, 200, {"Content-Type": "application/json", "Content-Encoding": "gzip"})
 
 
-def refused() -> Reply:
+def moderated() -> Reply:
     """The content policy steps in."""
     return status(
         400,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from pages import words
 from PIL import Image
+from refusals import refused
 from small_benchmark import make_case
 from streamlit.testing.v1 import AppTest
 
@@ -23,7 +24,6 @@ from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.judge import COST
 from genlab.benchmark.runner import lock_of
 from genlab.benchmark.store.schema import Contender, Preference
-from genlab.core.errors import GenlabError
 from genlab.core.io import write_npz
 from genlab.web.components import escape, frame, rating_session
 from genlab.web.components.rating_session import Session, list_dataset, list_run
@@ -288,7 +288,7 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
         grids = grids[..., None]
         (lived.root / "data" / dataset).mkdir(parents=True)
         np.save(lived.root / "data" / dataset / "test.npy", grids)
-    with pytest.raises(GenlabError, match="dvc repro evaluate"):
+    with refused("dvc repro evaluate"):
         list_dataset(lived, dataset, "vae_sample")
     evidence = lived.root / "data" / "evaluated" / dataset / "evidence.npz"
     kept = dict.fromkeys(EVIDENCE["grids"] + EVIDENCE["images"], grids)

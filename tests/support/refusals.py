@@ -1,0 +1,25 @@
+"""What an error promises: one line that names the values at fault, and fields for programs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from genlab.core.errors import GenlabError
+
+
+@contextmanager
+def refused(
+    *values: object, key: str = "", path: str | Path = "", fix: str = ""
+) -> Iterator[pytest.ExceptionInfo[GenlabError]]:
+    """Expect a GenlabError of one line that names `values`, with these fields where given."""
+    with pytest.raises(GenlabError) as error:
+        yield error
+    line = str(error.value)
+    assert "\n" not in line
+    assert [str(value) for value in values if str(value) not in line] == [], line
+    given = {"key": key, "path": Path(path) if path else None, "fix": fix}
+    assert {name: getattr(error.value, name) for name, value in given.items() if value} == {
+        name: value for name, value in given.items() if value
+    }
