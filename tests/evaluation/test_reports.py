@@ -18,7 +18,7 @@ from genlab.evaluation.reports import formats, render, tables
 from genlab.evaluation.reports.context import RESULTS
 from genlab.evaluation.reports.render import BEGIN, END
 from genlab.experiments.results import flatten_results, read_results, write_rows
-from genlab.experiments.run import load_experiments
+from genlab.experiments.run import fingerprint_code, load_experiments
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -307,15 +307,18 @@ def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> No
 
 def test_a_report_says_whether_its_experiments_are_of_the_current_code(repository: Path) -> None:
     path = repository / "results" / "experiments.csv"
-    assert "of one version of the code, the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     runs = pd.read_csv(path, dtype=str, keep_default_na=False)
+    for part, current in fingerprint_code().items():
+        runs[f"fingerprint.{part}"] = current
+    runs.to_csv(path, index=False)
+    assert "of one version of the code, the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     runs.loc[0, "fingerprint.code"] = "older"
     runs.to_csv(path, index=False)
     report = texts(repository, GRIDS)[f"{GRIDS}.md"]
-    assert "of 2 versions of the code, not the current one." in report
+    assert "of 2 versions of the code, as of " in report
     runs[runs["dataset"] != GRIDS].to_csv(path, index=False)
     assert "No experiment on it has been run." in texts(repository, GRIDS)[f"{GRIDS}.md"]
-    assert "the current one" in texts(repository, IMAGES)[f"{IMAGES}.md"]
+    assert "the current one." in texts(repository, IMAGES)[f"{IMAGES}.md"]
 
 
 @pytest.mark.parametrize(

@@ -284,7 +284,7 @@ def compare_code(table: pd.DataFrame) -> str:
         return "Experiments are of one version of the code, the current one."
     commits = ", ".join(sorted(set(table["commit"])))
     count = "one version" if len(versions) == 1 else f"{len(versions)} versions"
-    return f"Experiments are of {count} of the code, as of commit {commits}, not the current one."
+    return f"Experiments are of {count} of the code, as of {commits}."
 
 
 def fingerprint_code(root: Path | None = None) -> dict[str, str]:
