@@ -8,6 +8,7 @@ from typing import Any
 
 import tiny
 from safetensors.torch import load
+from torch import Tensor, nn
 
 from genlab.vae.models.vae import VAE
 
@@ -67,6 +68,18 @@ class Model(nn.Module):
 """
 
 
+class WithoutContext(nn.Module):
+    """A decoder of parameters as the pipeline's VAE has one: with the context of no causal head."""
+
+    def __init__(self, decoder: nn.Module) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        parameters = self.decoder(z)
+        return parameters, parameters[:, :0]
+
+
 def as_pipeline_model(weights: bytes) -> VAE:
     """The pipeline's VAE with encoder and decoder of the module, and these weights."""
     names: dict[str, Any] = {}
@@ -75,6 +88,7 @@ def as_pipeline_model(weights: bytes) -> VAE:
     module.load_state_dict(load(weights))
     shapes = {"latent_dim": 49, "likelihood_components": COMPONENTS, "prior": "standard"}
     model = VAE(tiny.image_architecture(**shapes)).eval()
-    model.encoder, model.decoder = module.encoder, module.decoder
+    model.encoder = module.encoder
+    model.decoder = WithoutContext(module.decoder)
     object.__setattr__(model.architecture, "latent_dim", LATENTS)
     return model.eval()
