@@ -117,7 +117,7 @@ def test_the_stage_writes_the_same_bytes_for_any_number_of_cores(
 def test_a_second_core_trains_the_next_seed_and_the_next_attempt(
     judge: ScoringJudge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each training but those of the last attempt's last seeds waits until another one begins."""
+    """A training that has no other beside it would wait in vain."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     begun: dict[int, Event] = {number: Event() for number in range(20)}
     evaluate = judge.evaluate
@@ -127,14 +127,16 @@ def test_a_second_core_trains_the_next_seed_and_the_next_attempt(
             place = len(judge.trained)
             result = evaluate(source, name, training, seed)
         begun[place].set()
-        if place in (0, 2):  # the first seed of attempt 1, and its last one
+        # The first seed of attempt 1 and its last one, and the first one of attempt 2, which that
+        # attempt finds under way.
+        if place in (0, 2, 3):
             assert begun[place + 1].wait(20)
         return result
 
     judge.evaluate = wait  # type: ignore[method-assign]
     draw(at(tmp_path), tmp_path / "work", attempts=2)
     first, second = judge.trained[0][0], judge.trained[3][0]
-    assert [seed for _, seed in judge.trained[:4]] == [0, 1, 2, 0]
+    assert [seed for _, seed in judge.trained[:5]] == [0, 1, 2, 0, 1]
     assert first == judge.trained[1][0] == judge.trained[2][0] != second
     assert len(judge.trained) == len(set(judge.trained))  # nothing twice
 

@@ -106,11 +106,11 @@ class Trial:
             done, all_seeds = len(attempt.seeds), self.toolbox.params.seeds
             # The first one alone: it may be hopeless.
             seeds = range(self.first_seed + done, self.first_seed + (all_seeds if done else 1))
+            trainings = [self.toolbox.start(self, seed) for seed in seeds]
+            self.look_ahead(attempt)
             try:
-                results = self.toolbox.map(self.train, seeds)
-                self.look_ahead(attempt)
-                for result in results:
-                    attempt = attempt.model_copy(update=self.add(attempt, *result))
+                for training in trainings:
+                    attempt = attempt.model_copy(update=self.add(attempt, *training.result()))
                     registry.put(attempt)
                     self.look_ahead(attempt)
             except EvaluationError as error:
@@ -118,22 +118,23 @@ class Trial:
                 changes = _failed(error.reason) | {"metrics_summary": kept}
                 attempt = attempt.model_copy(update=changes)
                 registry.put(attempt)
+            finally:
+                for training in trainings:
+                    training.cancel()  # what has not begun is not wanted any more
         return attempt
-
-    def train(self, seed: int) -> tuple[SeedResult, bytes]:
-        """Train on a seed, or take the training of it that there is; returns result and weights.
-
-        Raises EvaluationError.
-        """
-        return self.toolbox.recall(self.digest, seed) or self.train_in_sandbox(seed)
 
     def look_ahead(self, attempt: Attempt) -> None:
         """Let the toolbox train what may be wanted next, unless nothing is left here."""
         if self.toolbox.look_ahead is not None and not self.is_over(attempt):
             self.toolbox.look_ahead(self, attempt)
 
-    def train_in_sandbox(self, seed: int) -> tuple[SeedResult, bytes]:
-        """Train on a seed; returns the result and the weights. Raises EvaluationError."""
+    def train(self, seed: int) -> tuple[SeedResult, bytes]:
+        """Train on a seed, or take the training of a source; returns the result and the weights.
+
+        Raises EvaluationError.
+        """
+        if (finished := self.toolbox.recall(self.digest, seed)) is not None:
+            return finished
         with self.toolbox.borrow_judge() as judge:
             return judge.evaluate(self.source, self.class_name, self.training, seed)
 

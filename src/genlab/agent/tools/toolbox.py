@@ -64,7 +64,6 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self._summaries: dict[Any, Summary] = {}
         # Threads that last as long as the judges: a sandbox ends with the thread that started it.
         self._threads = ThreadPoolExecutor(os.cpu_count())
-        self.map = self._threads.map  # over seeds of all models, as many at a time as cores
         self._cancelled = Event()
 
     @classmethod
@@ -167,25 +166,31 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         return Problem(self.settings, sizes, data.shape, data.classes, outputs, references)
 
     def recall(self, digest: str, seed: int) -> tuple[SeedResult, bytes] | None:
-        """The training of an evaluation's seed that a source holds, or that was foreseen.
+        """The training of an evaluation's seed that a source holds; None where none does.
 
-        The weights of a first seed are kept, of others none. One that the clock has cut is not
-        taken, and none of another workspace cost this one any seconds.
+        With the weights of the first seed: those of others are not kept. It has cost no seconds
+        here; one that the clock has cut is not taken.
         """
         for source, attempt in self._finished.get(digest, ()):
             results = [SeedResult(**result) for result in attempt.seeds if result["seed"] == seed]
             weights = source.root / attempt.experiment_dir / WEIGHTS
             if results and not results[0].cut and weights.is_file():
                 return replace(results[0], seconds=0.0), weights.read_bytes()
-        future = self._foreseen.pop((digest, seed), None)
-        # One that has not begun is not waited for: this thread may be the one that it needs.
-        return None if future is None or future.cancel() else future.result()
+        return None
+
+    def start(self, trial: Trial, seed: int) -> Future[tuple[SeedResult, bytes]]:
+        """Begin the training of a seed, or join the one that was foreseen.
+
+        As many run at a time as there are cores, over the seeds of all models.
+        """
+        foreseen = self._foreseen.pop((trial.digest, seed), None)
+        return self._threads.submit(trial.train, seed) if foreseen is None else foreseen
 
     def foresee(self, trial: Trial, seed: int) -> None:
-        """Train a seed that an evaluation may want, in a thread that has nothing else to do."""
+        """Begin a training that an evaluation may want, as soon as a core is free."""
         key = trial.digest, seed
-        if trial.digest not in self._finished and key not in self._foreseen:
-            self._foreseen[key] = self._threads.submit(trial.train_in_sandbox, seed)
+        if key not in self._foreseen:
+            self._foreseen[key] = self._threads.submit(trial.train, seed)
 
     def forget_foreseen(self) -> None:
         """Leave what was foreseen and has not begun."""
