@@ -172,7 +172,9 @@ def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
             outcomes[name] = compare_file(before, after, name)
     rows = [read_table(side / RESULTS_FILE, dtype=str) for side in (before, after)]
     for name in rows[0].index:
-        one, other = (dict(outputs_of(table.loc[name])) for table in rows)
+        one, other = (
+            dict(outputs_of(table.loc[name])) if name in table.index else {} for table in rows
+        )
         changed = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
         kind = "different" if changed else "equal"
         outcomes[f"experiment {name}"] = kind, ", ".join(changed)

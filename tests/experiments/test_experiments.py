@@ -49,6 +49,7 @@ for name in ("metrics", "verdict", "diagnosis", "training"):
 DVC = """
 stages:
   failure_gallery:
+    matrix: {dataset: [arc_grids]}
     cmd: python stage.py
     deps: [stage.py]
     params: [seed, beta_max, latent_dim]
