@@ -46,9 +46,11 @@ EXCEPTIONS = (
     ("data/evaluated/*/timing.json", r"[0-9]+\.[0-9]+", "seconds of the measurement"),
     (
         "data/agent/report.*",
-        r"took [0-9.]+ s|data:image/png;base64,[A-Za-z0-9+/=]+",
-        "seconds of the attempts; the figure, which is compared as data/agent/progress.png",
+        r"(took|out in) [0-9.]+ s|data:image/png;base64,[A-Za-z0-9+/=]+",
+        "seconds of answers and attempts; the figure, compared as data/agent/progress.png",
     ),
+    ("data/agent/transcript.jsonl", r'"seconds": ?[0-9.e-]+', "seconds of the answers"),
+    ("data/agent_search/project.json", r'"key": "[0-9a-f]+"', "digest of code among others"),
     ("data/checkpoints/*/timing/*", r"[0-9]+\.[0-9]+", "items per second"),
     (
         "data/benchmark/report.html",
