@@ -51,7 +51,7 @@ SMALL: dict[str, Any] = {
     "images_model.prior_components": 4,
     "images_model.causal_channels": 8,
     "images_model.epochs": 6,
-    "images_model.samples_per_epoch": 3584,
+    "images_model.samples_per_epoch": 4096,
     "images_model.prior_share": 0.2,
     "fashion_mnist.latent_dim": 196,
     "agent.backend": "search",
