@@ -4,8 +4,8 @@ The loss per item, in nats:
 
     nll + beta * max(KL, free nats)
 
-nll is `Task.nll`; the ELBO that is reported is never touched (`models.vae`). No number is read from
-the device on the way, so that a GPU never waits for Python.
+nll is `Task.cost`; the ELBO that is reported is never touched (`models.vae`). No number is read
+from the device on the way, so that a GPU never waits for Python.
 
 A batch is differentiated in parts: one after another where memory is short (`micro_batches`), and
 on a CPU one per thread. The operators of a small model gain little from threads inside them
