@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from scripts.smoke import smoke
+from scripts.check_lock import RESOLVING
+from scripts.smoke import run, smoke
+from scripts.summary import read_stages
 
 from benchmarks.ci import SET_BY_MAKE
 from benchmarks.harness import ROOT, Result, benchmark
-from genlab.core.code import DOCUMENTED
+from genlab.core import git
+from genlab.core.code import is_documented
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
+from genlab.core.runtime import CHILDREN_FIELDS, read_status
 
 BASELINE = "96de87dd"
 PLACE = ROOT / "build" / "pairs"
@@ -46,7 +50,7 @@ Baseline = Annotated[str, typer.Option(help="Commit that is compared with.")]
 def pipeline_time(pairs: Pairs = 2, baseline: Baseline = BASELINE) -> Iterator[Result]:
     """Time `dvc repro` from nothing at a baseline and at HEAD."""
     runs = list(run_pairs("pipeline", run_pipeline, baseline, pairs))
-    yield compare_walls("pipeline.ratio", runs, lambda run: float(run["seconds"]))
+    yield compare_walls("pipeline.ratio", runs)
     for key, stages in PARTS.items():
         yield compare_walls(key, runs, lambda run, stages=stages: sum_stages(run, stages))
 
@@ -55,7 +59,7 @@ def pipeline_time(pairs: Pairs = 2, baseline: Baseline = BASELINE) -> Iterator[R
 def smoke_time(pairs: Pairs = 2, baseline: Baseline = BASELINE) -> Iterator[Result]:
     """Time `make smoke` at a baseline and at HEAD."""
     runs = list(run_pairs("smoke", time_command(["make", "smoke"]), baseline, pairs))
-    yield compare_walls("pipeline.smoke_ratio", runs, lambda run: float(run["seconds"]))
+    yield compare_walls("pipeline.smoke_ratio", runs)
 
 
 @benchmark("tests.ratio", "tests.fast_ratio")
@@ -63,14 +67,14 @@ def suite_time(pairs: Pairs = 1, baseline: Baseline = BASELINE) -> Iterator[Resu
     """Time `make test` and `make test-fast` at a baseline and at HEAD."""
     for key, target in (("tests.ratio", "test"), ("tests.fast_ratio", "test-fast")):
         runs = list(run_pairs(target, time_command(["make", target]), baseline, pairs))
-        yield compare_walls(key, runs, lambda run: float(run["seconds"]))
+        yield compare_walls(key, runs)
 
 
 @benchmark("ci.ratio")
 def checks_time(pairs: Pairs = 1, baseline: Baseline = BASELINE) -> Iterator[Result]:
     """Time `.ci/run` in a clean clone, set-up included, at a baseline and at HEAD."""
     runs = list(run_pairs("ci", time_command([".ci/run"], set_up_first=False), baseline, pairs))
-    yield compare_walls("ci.ratio", runs, lambda run: float(run["seconds"]))
+    yield compare_walls("ci.ratio", runs)
 
 
 @benchmark("pipeline.docstring_stages")
@@ -83,21 +87,13 @@ def docstring_stages() -> Iterator[Result]:
         clone = smoke(Path(folder))
         for module in sorted((clone / "src").rglob("*.py")):
             name = ".".join(module.relative_to(clone / "src").with_suffix("").parts)
-            if not any(f"{name}.".startswith(f"{read}.") for read in DOCUMENTED):
+            if not is_documented(name):
                 source = module.read_text(encoding="utf-8")
                 module.write_text(source.replace('"""', '"""Reworded. ', 1), encoding="utf-8")
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            [sys.executable, "-m", "dvc", "repro"],
-            cwd=clone,
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(clone / "src")},
-            capture_output=True,
-            text=True,
-        )
-    if done.returncode:
-        raise GenlabError(f"dvc repro ended with {done.returncode}: {done.stderr[-500:]}")
-    ran = [line for line in done.stdout.splitlines() if line.startswith(STAGE)]
-    others = [line for line in ran if "params" not in line]
+        edited = time.time()
+        run(clone, [sys.executable, "-m", "dvc", "repro"])
+        ran = [stage["stage"] for stage in read_stages(clone, edited)]
+    others = [stage for stage in ran if stage not in RESOLVING]
     yield Result("pipeline.docstring_stages", len(others), details={"ran": ran})
 
 
@@ -105,18 +101,10 @@ def run_pairs(
     name: str, measure: Callable[[Path, dict[str, str]], Run], baseline: str, pairs: int
 ) -> Iterator[tuple[Run, Run]]:
     """Runs of the baseline and of HEAD in turn; those that are kept are not run again."""
-    commits = [resolve(commit) for commit in (baseline, "HEAD")]
+    commits = [git.resolve(ROOT, commit) for commit in (baseline, "HEAD")]
     for number in range(pairs):
         before, after = (run_once(name, measure, commit, number) for commit in commits)
         yield before, after
-
-
-def resolve(commit: str) -> str:
-    """The full name of a commit."""
-    command = ["git", "rev-parse", "--verify", f"{commit}^{{commit}}"]
-    return subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 def run_once(
@@ -128,11 +116,7 @@ def run_once(
         folder = PLACE / "run"
         shutil.rmtree(folder, ignore_errors=True)
         clone = folder / "genlab"
-        for command in (
-            ["git", "clone", "--quiet", "--shared", ROOT, clone],
-            ["git", "-C", clone, "checkout", "--quiet", commit],
-        ):
-            subprocess.run([str(word) for word in command], check=True)
+        git.clone_at(ROOT, commit, clone)
         for released in (clone / "checkpoints").glob("*.judges.*"):
             released.unlink()
         environment = {key: v for key, v in os.environ.items() if key not in SET_BY_MAKE}
@@ -176,9 +160,7 @@ def run_pipeline(clone: Path, environment: dict[str, str]) -> Run:
 
 def children_seconds(process: int) -> float:
     """CPU seconds of the ended children of a process, theirs included."""
-    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    ticks = sum(int(fields[index]) for index in (13, 14))  # cutime and cstime: proc(5)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(read_status(process)[CHILDREN_FIELDS]) / os.sysconf("SC_CLK_TCK")
 
 
 def time_command(
@@ -203,6 +185,11 @@ def set_up(clone: Path, environment: dict[str, str]) -> None:
     subprocess.run(["make", "setup"], cwd=clone, env=environment, check=True, stdout=sys.stderr)
 
 
+def wall_time(measured: Run) -> float:
+    """Wall seconds of a whole run."""
+    return float(measured["seconds"])
+
+
 def sum_stages(run: Run, names: Sequence[str]) -> float:
     """Wall seconds of stages, over all datasets."""
     return sum(
@@ -213,7 +200,7 @@ def sum_stages(run: Run, names: Sequence[str]) -> float:
 
 
 def compare_walls(
-    key: str, pairs: Sequence[tuple[Run, Run]], seconds: Callable[[Run], float]
+    key: str, pairs: Sequence[tuple[Run, Run]], seconds: Callable[[Run], float] = wall_time
 ) -> Result:
     """The median over pairs of the second run's seconds over the first one's."""
     ratios = [seconds(after) / seconds(before) for before, after in pairs]

@@ -35,7 +35,7 @@ from loopback import Server  # noqa: E402
 from scripted_llm import reply  # noqa: E402
 
 from genlab.core import git  # noqa: E402
-from genlab.core.errors import GenlabError, run_cli  # noqa: E402
+from genlab.core.errors import run_cli  # noqa: E402
 from genlab.core.io import read_json, read_yaml, write_json, write_text  # noqa: E402
 from genlab.experiments.results import RESULTS_FILE, read_table, write_rows  # noqa: E402
 
@@ -84,7 +84,7 @@ def main() -> None:
     """Compare and accept; exit with 1 where an output differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", help="commit whose results are committed")
-    commit = resolve(parser.parse_args().commit)
+    commit = git.resolve(ROOT, parser.parse_args().commit)
     before = run_side(check_out(commit), PLACE / commit[:12] / "small")
     after = run_side(ROOT, PLACE / f"tree-{digest_tree(ROOT)[:12]}" / "small")
     outcomes = compare_sides(before, after)
@@ -98,22 +98,12 @@ def main() -> None:
     accept(commit, outcomes)
 
 
-def resolve(commit: str) -> str:
-    """Full name of a commit. Raises GenlabError where there is none."""
-    name = git.ask(ROOT, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
-    if name is None:
-        raise GenlabError(f"COMMIT={commit} is no commit here; see: git log", key="COMMIT")
-    return name.decode().strip()
-
-
 def check_out(commit: str) -> Path:
     """A clone of this repository at `commit`, made once."""
     tree = PLACE / commit[:12] / "tree"
     if not (tree / ".git" / "ready").exists():
         shutil.rmtree(tree, ignore_errors=True)
-        source, target = str(ROOT), str(tree)
-        subprocess.run(["git", "clone", "--quiet", "--shared", source, target], check=True)
-        subprocess.run(["git", "-C", target, "checkout", "--quiet", commit], check=True)
+        git.clone_at(ROOT, commit, tree)
         (tree / ".git" / "ready").touch()
     return tree
 

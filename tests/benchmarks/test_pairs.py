@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import pairs
+from genlab.core import git
 
 RUNS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (
@@ -22,7 +23,7 @@ RUNS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 def test_the_median_of_the_ratios_counts() -> None:
-    result = pairs.compare_walls("pipeline.ratio", RUNS, lambda run: float(run["seconds"]))
+    result = pairs.compare_walls("pipeline.ratio", RUNS)
     assert (result.value, result.n) == (0.6, 3)
     assert result.details["ratios"] == [0.4, 0.6, 0.9]
 
@@ -36,7 +37,7 @@ def test_builds_take_turns_and_what_is_kept_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairs, "PLACE", tmp_path)
-    head = pairs.resolve("HEAD")
+    head = git.resolve(pairs.ROOT, "HEAD")
     measured = []
 
     def measure(clone: Path, environment: dict[str, str]) -> dict[str, Any]:

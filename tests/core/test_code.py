@@ -287,6 +287,10 @@ def test_a_name_without_a_file_is_an_error() -> None:
         digest(["genlab.grid"])
 
 
+def name_module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+
+
 def module_file(name: str) -> Path | None:
     folder = ROOT if name.startswith("stages.") else ROOT / "src"
     place = folder.joinpath(*name.split("."))
@@ -312,11 +316,7 @@ def is_covered(module: str, names: Any) -> bool:
 @pytest.mark.parametrize("row", DECIDES)
 def test_what_decides_a_result_is_in_its_row_or_an_exception(row: str) -> None:
     names = DECIDES[row]
-    modules = [
-        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-        for path in SOURCES
-        if is_covered(".".join(path.relative_to(ROOT / "src").with_suffix("").parts), names)
-    ]
+    modules = [name_module(path) for path in SOURCES if is_covered(name_module(path), names)]
     files = {name: module_file(name) for name in [*modules, *names]}
     missing = {
         module
@@ -344,7 +344,7 @@ def test_docstrings_that_a_program_reads_count() -> None:
     schemas = set()
     classes = {}
     for path in SOURCES:
-        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        module = name_module(path)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 classes[node.name] = module

@@ -188,6 +188,11 @@ def describe_syntax(source: str, *, docstrings: bool = False) -> str:
     return "\n".join(_describe(ast.parse(source), "", docstrings))
 
 
+def is_documented(module: str) -> bool:
+    """Whether a program reads the docstrings of a module, so that they count."""
+    return any(f"{module}.".startswith(f"{name}.") for name in DOCUMENTED)
+
+
 def _base(name: str, root: Path | None) -> Path:
     """The folder that a dotted name begins in."""
     if name.split(".")[0] != PACKAGE.name:
@@ -220,8 +225,7 @@ def _digest_file(path: Path, module: str) -> str:
     content = path.read_bytes()
     if path.suffix != ".py":
         return hashlib.sha256(content).hexdigest()
-    docstrings = any(f"{module}.".startswith(f"{name}.") for name in DOCUMENTED)
-    return _digest_source(content, docstrings)
+    return _digest_source(content, is_documented(module))
 
 
 @cache

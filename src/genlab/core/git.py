@@ -4,6 +4,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from genlab.core.errors import GenlabError
+
 PATIENCE = 60.0  # seconds; what is asked here is read from git's own files in milliseconds
 
 
@@ -33,3 +35,20 @@ def describe(root: Path, *places: str) -> str:
         return ""
     changes = ask(root, "status", "--porcelain", "--", *places)
     return commit.decode().strip() + ("-dirty" if changes else "")
+
+
+def resolve(root: Path, commit: str) -> str:
+    """Full name of a commit. Raises a GenlabError where there is none."""
+    name = ask(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if name is None:
+        raise GenlabError(f"{commit or 'nothing'} is no commit here; see: git log", key="commit")
+    return name.decode().strip()
+
+
+def clone_at(root: Path, commit: str, target: Path) -> None:
+    """Clone a repository into `target`, with a commit checked out; objects are shared."""
+    for command in (
+        ["git", "clone", "--quiet", "--shared", str(root), str(target)],
+        ["git", "-C", str(target), "checkout", "--quiet", commit],
+    ):
+        subprocess.run(command, check=True)

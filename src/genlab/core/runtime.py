@@ -22,7 +22,8 @@ STAGE = "DVC_STAGE"  # set by dvc
 POLL = 0.5  # seconds between two looks at the parent
 ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
 IMPORTED = time.time()
-PARENT_FIELD, CPU_FIELDS, START_FIELD = 0, slice(10, 14), 18  # of `_read_status`
+# Of `read_status`; CPU_FIELDS are the process's own times and CHILDREN_FIELDS.
+PARENT_FIELD, CPU_FIELDS, CHILDREN_FIELDS, START_FIELD = 0, slice(10, 14), slice(12, 14), 18
 PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are dead
 
 
@@ -73,11 +74,11 @@ def _find_dvc() -> int:
     process = os.getppid()
     with suppress(OSError):
         while f"\0{STAGE}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes():
-            process = _read_status(process)[PARENT_FIELD]
+            process = read_status(process)[PARENT_FIELD]
     return process
 
 
-def _read_status(process: int | str) -> list[int]:
+def read_status(process: int | str) -> list[int]:
     """Return the numbers of /proc/PROCESS/stat that follow its name and state (see proc(5))."""
     status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     return [int(field) for field in status.rpartition(")")[2].split()[1:]]
@@ -109,7 +110,7 @@ def _measure_children(process: int | str) -> float:
     for thread in Path(f"/proc/{process}/task").glob("*"):
         with suppress(OSError):  # it has just ended
             for child in map(int, (thread / "children").read_text(encoding="ascii").split()):
-                ticks = sum(_read_status(child)[CPU_FIELDS])
+                ticks = sum(read_status(child)[CPU_FIELDS])
                 seconds += ticks / os.sysconf("SC_CLK_TCK") + _measure_children(child)
     return seconds
 
@@ -120,7 +121,7 @@ def _find_start() -> float:
     Without /proc it is the time at which this module was imported.
     """
     with suppress(OSError):
-        booted = _read_status("self")[START_FIELD] / os.sysconf("SC_CLK_TCK")
+        booted = read_status("self")[START_FIELD] / os.sysconf("SC_CLK_TCK")
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - booted
         return time.time() - age
     return IMPORTED
