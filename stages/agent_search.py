@@ -9,9 +9,8 @@ import shutil
 from pathlib import Path
 
 from genlab.agent.config import Settings
-from genlab.agent.random_search import MOST_DRAWN, STAGE, search, write_drawn
+from genlab.agent.random_search import MOST_DRAWN, STAGE, open_search, search, write_drawn
 from genlab.agent.tools.toolbox import Toolbox
-from genlab.agent.workspace import PROJECT, Workspace, lay_out
 from genlab.core.errors import run_cli
 from genlab.core.io import UNFINISHED, write_json
 from genlab.core.options import overridable, parse_options
@@ -32,10 +31,7 @@ def main() -> None:
     settings = Settings.of_stage(parse_options(Options).params, DATA)
     params = settings.params
     count = min(params.max_iterations, MOST_DRAWN) if params.compare_with_search else 0
-    workspace = Workspace(UNFINISHED / f"{STAGE}-{settings.search_key}")
-    if not (workspace.root / PROJECT).exists():
-        shutil.rmtree(workspace.root, ignore_errors=True)  # killed while it was laid out
-        lay_out(workspace.root, settings.goal, settings.search_key)
+    workspace = open_search(UNFINISHED / f"{STAGE}-{settings.search_key}", settings)
     if count:
         with Toolbox(workspace, settings) as toolbox:
             problem = toolbox.describe_problem({})

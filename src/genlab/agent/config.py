@@ -16,18 +16,13 @@ from genlab.agent.goals import DATASETS, Goal, parse_goal
 from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
-from genlab.core.params import AgentParams, Params, load_params
+from genlab.core.params import SEARCH_BUDGET, AgentParams, Params, load_params
 
 LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
     "compare_with_search", "allow_pip",
 }  # fmt: skip
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
-SEARCHED = {
-    "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
-    "validation", "seeds",
-}  # fmt: skip
-"""Parameters that random search depends on, beside the goal and the seed."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
 """Of both roles: how a language model is reached, which may change as well."""
 DRAWN = "dummy"  # the dataset that no stage has to make
@@ -70,7 +65,7 @@ class Settings:
     @property
     def search_key(self) -> str:
         """Identifies random search whose first n attempts are the same."""
-        params = self.params.model_dump(mode="json", include=SEARCHED)
+        params = self.params.model_dump(mode="json", include=set(SEARCH_BUDGET))
         return _digest(asdict(self.goal) | {"text": ""}, params, self.seed,
                        digest_code("agent_search"), self._digest_data())  # fmt: skip
 

@@ -58,15 +58,20 @@ def search(
     return loop.attempts
 
 
+def open_search(root: Path, settings: Settings) -> Workspace:
+    """The workspace of a search in the folder `root`, begun again where its key is another."""
+    if not (root / PROJECT).exists() or key_of(root) != settings.search_key:
+        shutil.rmtree(root, ignore_errors=True)  # of other code, or killed at its beginning
+        lay_out(root, settings.goal, settings.search_key)
+    return Workspace(root)
+
+
 def search_beside(
     problem: Problem, workspace: Workspace, attempts: int, progress: Progress
 ) -> None:
     """Have so many attempts of search in the folder `search` of a run's workspace."""
     settings = problem.settings
-    beside = Workspace(workspace.root / SEARCH)
-    if not (beside.root / PROJECT).exists() or key_of(beside.root) != settings.search_key:
-        shutil.rmtree(beside.root, ignore_errors=True)  # of other code, or killed at its beginning
-        lay_out(beside.root, settings.goal, settings.search_key)
+    beside = open_search(workspace.root / SEARCH, settings)
     sources = find_sources(settings)
     for source in sources:
         drawn = Registry(source).attempts()[:attempts]

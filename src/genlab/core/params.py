@@ -268,10 +268,12 @@ UNUSED_BY_GRIDS = (
     "image_samples",
     "extractor_examples",
 )
-SEARCH_KEYS = (
-    "goal", "dataset", "drafts", "candidates", "device", "examples", "subset", "max_parameters",
-    "time_limit", "validation", "seeds", "max_iterations", "compare_with_search",
+# Of agent, beside the goal: what random search depends on, and what stage agent_search reads.
+SEARCH_BUDGET = (
+    "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
+    "validation", "seeds",
 )  # fmt: skip
+SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
 JUDGE_KEYS = ("extractor_examples",)
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
