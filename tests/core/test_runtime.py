@@ -108,19 +108,24 @@ def start_dvc(folder: Path, environment: dict[str, str]) -> subprocess.Popen[byt
     )  # fmt: skip
 
 
+@pytest.fixture(params=[False, True], ids=["shell-becomes-command", "shell-waits"])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a shell for dvc that becomes its command, as bash does, or waits for it, as dash."""
+    file = tmp_path / "shell"
+    file.write_text(
+        '#!/bin/sh\n/bin/sh "$@"\nexit $?\n' if request.param else '#!/bin/sh\nshift\nexec $*\n'
+    )
+    file.chmod(0o755)
+    return str(file)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("waits", [False, True], ids=["shell-becomes-command", "shell-waits"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_stage_and_its_processes_end_with_dvc(
-    tmp_path: Path, number: signal.Signals, waits: bool
+    tmp_path: Path, number: signal.Signals, shell: str
 ) -> None:
-    environment = make_repository(tmp_path / "a b", SLEEPER)
     folder = tmp_path / "a b"
-    if waits:  # as fish does
-        shell = tmp_path / "shell"
-        shell.write_text('#!/bin/sh\n/bin/sh "$@"\nexit $?\n')
-        shell.chmod(0o755)
-        environment["SHELL"] = str(shell)
+    environment = {**make_repository(folder, SLEEPER), "SHELL": shell}
     dvc = start_dvc(folder, environment)
     wait_until(lambda: len(read_processes(folder)) == 2)
     stage, child = read_processes(folder)
@@ -133,9 +138,11 @@ def test_a_stage_and_its_processes_end_with_dvc(
 
 
 @pytest.mark.slow
-def test_a_stage_that_dvc_leaves_during_its_imports_does_nothing(tmp_path: Path) -> None:
+def test_a_stage_that_dvc_leaves_during_its_imports_does_nothing(
+    tmp_path: Path, shell: str
+) -> None:
     folder = tmp_path / "repository"
-    dvc = start_dvc(folder, make_repository(folder, IMPORTER))
+    dvc = start_dvc(folder, {**make_repository(folder, IMPORTER), "SHELL": shell})
     wait_until(lambda: read_processes(folder))
     dvc.kill()
     dvc.wait(TIMEOUT)

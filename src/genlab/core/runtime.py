@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 STAGES_LOG = Path("runs/stages.jsonl")
-PARENT = "GENLAB_PARENT"  # set by scripts/python: the process that started it for dvc
+DVC = "GENLAB_DVC"  # set by scripts/python: the process of dvc
 STAGE = "DVC_STAGE"  # set by dvc
 POLL = 0.5  # seconds between two looks at the parent
 ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
@@ -36,14 +36,13 @@ def stage_of_dvc() -> Iterator[None]:
     `cpu_seconds` (of this process and of all that it started). A stage that fails leaves none.
     Nothing happens in a process that `scripts/python` did not start for dvc.
     """
-    parent = os.environ.pop(PARENT, "")  # not for processes that are started here
-    if not parent:
+    dvc = os.environ.pop(DVC, "")  # not for processes that are started here
+    if not dvc:
         yield
         return
-    dvc = _find_dvc()
-    if os.getppid() != int(parent):  # it ended while modules were imported
+    if _find_dvc() != int(dvc):  # it ended while modules were imported
         _end_stage()
-    Thread(target=_follow, args=(dvc,), daemon=True).start()
+    Thread(target=_follow, args=(int(dvc),), daemon=True).start()
     yield
     with suppress(OSError):  # the stage itself is finished
         _append_line()
@@ -68,7 +67,7 @@ def _end_stage() -> None:
 def _find_dvc() -> int:
     """Return the nearest ancestor that dvc did not start for the stage.
 
-    Some shells (fish) wait for the command that dvc gave them instead of becoming it. Where there
+    Some shells (dash, fish) wait for the command that dvc gave them instead of becoming it. Where there
     is no /proc, such a shell counts as dvc.
     """
     process = os.getppid()
