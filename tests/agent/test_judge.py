@@ -146,6 +146,7 @@ def test_open_code_is_accepted_and_evaluated(judge: Judge, entry: dict[str, Any]
     assert 0 <= found.metrics["accuracy"] <= 1
 
 
+LATE = "time|seconds"
 QUICK = ("syntax_error", "wrong_output_classes", "detached_output", "too_many_parameters")
 
 
@@ -153,7 +154,7 @@ QUICK = ("syntax_error", "wrong_output_classes", "detached_output", "too_many_pa
 def test_broken_code_is_named_and_not_scored(
     judge: Judge, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "INSPECT_SECONDS", 20.0)
+    monkeypatch.setattr(judging, "INSPECT_SECONDS", 5.0 if entry["expect"] == LATE else 20.0)
     summary = judge.inspect(entry["code"], entry.get("class_name", "Model"))
     assert judged.matches(entry["expect"], summary.failure), summary.failure
     assert summary.parameters is None

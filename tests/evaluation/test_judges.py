@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -163,16 +164,19 @@ def test_a_damaged_file_is_not_released(place: Path) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_data_without_a_stage_train_once_into_the_cache(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (trained,) = judges.read_judges(made / FILE, DATA, None, (0,), COMMAND)
+    train = Mock(return_value=[trained])
+    monkeypatch.setattr(judges, "train_judges", train)
     monkeypatch.setattr(judges, "user_cache_path", lambda _: tmp_path)
     digests = _digests(OWN, examples=EXAMPLES, seeds=(0,))
+    train.assert_called_once_with(OWN, EXAMPLES, (0,))
     (path,) = (tmp_path / "judges").iterdir()
     DAMAGE[name](path)
     assert _digests(OWN, examples=EXAMPLES, seeds=(0,)) == digests
-    with monkeypatch.context() as patch:
-        patch.setattr(judges, "train_judges", None)
-        assert _digests(OWN, examples=EXAMPLES, seeds=(0,)) == digests
+    assert _digests(OWN, examples=EXAMPLES, seeds=(0,)) == digests == [trained.digest]
+    assert train.call_count == 2
 
 
 def test_labels_that_no_image_shows_are_not_learnt() -> None:

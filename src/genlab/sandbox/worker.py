@@ -14,11 +14,14 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
+from functools import cache, partial
 from pathlib import Path
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
@@ -34,14 +37,15 @@ START_SECONDS = 180.0  # for a preload of torch on a busy machine
 STOP_SECONDS = 10.0  # for a guard to kill what it watches; then it is killed itself
 LOOK_EVERY = 0.5  # seconds between two looks at the size of the workspace
 PATIENCE = 16  # a job that prints this many times what is kept is stopped
+Order = tuple[Callable[[], subprocess.Popen[bytes]], "Future[subprocess.Popen[bytes]]"]
 MARK = "\n[... output cut at {} bytes ...]\n"
 
 
 class Worker(AbstractContextManager["Worker"]):
-    """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread.
+    """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread at a time.
 
     The guard starts with the first job, and again when it is gone or a job changed its private
-    folders; the thread must outlive it. It holds the imports and runs no code of a guest: a job is
+    folders. It holds the imports and runs no code of a guest: a job is
     a fork of it that locks itself in before it reads its script, so patches of torch or the clock
     reach no other job. Results are files in the workspace, taken by `read_back`.
 
@@ -79,7 +83,8 @@ class Worker(AbstractContextManager["Worker"]):
             stack.enter_context(self.control)
             try:
                 with theirs:
-                    self.process = subprocess.Popen(
+                    command = partial(
+                        subprocess.Popen,
                         [*argv, str(theirs.fileno())],
                         # bubblewrap's own environment can be read in /proc: it must hold no secret
                         env=self._environment,
@@ -90,6 +95,7 @@ class Worker(AbstractContextManager["Worker"]):
                         pass_fds=[theirs.fileno()],
                         start_new_session=True,
                     )
+                    self.process = start_process(command)
                 stack.callback(self._end)
                 self.control.settimeout(START_SECONDS)
                 self.control.send(json.dumps(config).encode())
@@ -289,6 +295,33 @@ class _Job:
         if self.printed > len(self.kept):
             text += MARK.format(self.limits.output_bytes)
         return Finished(text, code, seconds, why)
+
+
+def start_process(command: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """Call `command` in a thread that lasts as long as this process, and return its result.
+
+    A guard ends with the thread that started it, as Linux has it (PR_SET_PDEATHSIG).
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+    _open_starter(os.getpid()).put((command, started))
+    return started.result()
+
+
+@cache
+def _open_starter(process: int) -> SimpleQueue[Order]:
+    """Return the queue of the starting thread of `process`, which a fork does not inherit."""
+    orders: SimpleQueue[Order] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            command, started = orders.get()
+            try:
+                started.set_result(command())
+            except BaseException as error:
+                started.set_exception(error)
+
+    Thread(target=work, name=f"sandbox-{process}", daemon=True).start()
+    return orders
 
 
 def give_folder(folder: Path, uid: int) -> None:

@@ -26,7 +26,7 @@ from genlab.agent.evaluator import classification
 from genlab.agent.evaluator.datasets import Data, Part
 from genlab.agent.evaluator.generative import GenerativeJudge
 from genlab.agent.evaluator.results import Budget, EvaluationError, SeedResult, Summary
-from genlab.agent.evaluator.sandbox import NO_RESULT, ModelSandbox, read_safetensors
+from genlab.agent.evaluator.sandbox import NO_RESULT, borrow_sandbox, read_safetensors
 from genlab.core import engine
 from genlab.sandbox.limits import MIB
 
@@ -68,10 +68,10 @@ class Judge(ExitStack):
         super().__init__()
         self.data, self.task, self.budget = data, task, budget
         place = engine.device(device).type
-        self.sandbox = self.push(ModelSandbox(mode, place, cancelled))
+        self.sandbox = self.enter_context(borrow_sandbox(mode, place, cancelled))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self.push(ModelSandbox(mode, place, cancelled))
+            decoding = self.enter_context(borrow_sandbox(mode, place, cancelled))
             self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
 
     @property

@@ -1,8 +1,11 @@
 """The sandbox of generated models: one job after the other, each in a new folder."""
 
+import atexit
 import json
 import tempfile
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -55,7 +58,7 @@ class ModelSandbox(Worker):
     a GenlabError is raised where it does not start inside, which is no fault of a model.
     """
 
-    def __init__(self, mode: str, device: str, cancelled: Event | None = None) -> None:
+    def __init__(self, mode: str, device: str) -> None:
         nodes = sorted(map(str, Path("/dev").glob("nvidia*"))) if device == "cuda" else []
         self.device, self.more = device, GPU if nodes else {}
         readable = (GUEST, DISTRIBUTIONS)
@@ -65,7 +68,7 @@ class ModelSandbox(Worker):
         except GenlabError:  # no mode works here
             workspace.rmdir()
             raise
-        super().__init__(sandbox, preload=PRELOAD, cancelled=cancelled)
+        super().__init__(sandbox, preload=PRELOAD)
         self.stamp = 0  # of the workspace: when it last changed
         if device != "cpu":
             try:
@@ -148,6 +151,41 @@ class ModelSandbox(Worker):
     def __exit__(self, *_: object) -> None:
         self.close()
         remove_tree(self.sandbox.workspace)
+
+
+_idle: defaultdict[tuple[str, str], list[ModelSandbox]] = defaultdict(list)
+
+
+@contextmanager
+def borrow_sandbox(
+    mode: str, device: str, cancelled: Event | None = None
+) -> Iterator[ModelSandbox]:
+    """Hold a sandbox that nobody else uses; the next one who asks finds it warm.
+
+    Its imports take longer than many a job, and no job can reach them. cancelled: see `Worker`.
+    """
+    idle = _idle[mode, device]
+    try:
+        sandbox = idle.pop()
+    except IndexError:
+        sandbox = ModelSandbox(mode, device)
+    sandbox.cancelled = cancelled or Event()
+    try:
+        yield sandbox
+    finally:
+        if sandbox.clean:
+            sandbox.renew()
+            idle.append(sandbox)
+        else:  # it was not used, or something went wrong
+            sandbox.__exit__()
+
+
+@atexit.register
+def end_idle_sandboxes() -> None:
+    """End those that nobody holds, with their folders."""
+    for idle in _idle.values():
+        while idle:
+            idle.pop().__exit__()
 
 
 def make_workspace() -> Path:

@@ -62,7 +62,6 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
         self._summaries: dict[Any, Summary] = {}
-        # Threads that last as long as the judges: a sandbox ends with the thread that started it.
         self._threads = ThreadPoolExecutor(os.cpu_count())
         self._cancelled = Event()
 
