@@ -17,6 +17,7 @@ from genlab import __version__
 from genlab.core.errors import GenlabError, run_cli
 
 COMMANDS = {
+    "data": ("genlab.datasets.cli", "Show how a folder or a file is understood as pictures."),
     "agent": ("genlab.agent.cli", "Look for a network that reaches a goal."),
     "benchmark": ("genlab.benchmark.cli", "Score image tools that replace people in photographs."),
     "report": ("stages/report.py", "Write the reports from the result files."),

@@ -113,7 +113,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return a shell for dvc that becomes its command, as bash does, or waits for it, as dash."""
     file = tmp_path / "shell"
     file.write_text(
-        '#!/bin/sh\n/bin/sh "$@"\nexit $?\n' if request.param else '#!/bin/sh\nshift\nexec $*\n'
+        '#!/bin/sh\n/bin/sh "$@"\nexit $?\n' if request.param else "#!/bin/sh\nshift\nexec $*\n"
     )
     file.chmod(0o755)
     return str(file)

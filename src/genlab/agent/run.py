@@ -25,7 +25,8 @@ def check(settings: Settings) -> None:
     backends.check_backend(settings.params)
     if settings.params.mode == "tools" and settings.params.backend == "search":
         raise GenlabError("agent.mode tools needs a language model; choose another agent.backend")
-    check_data(settings.goal.dataset, settings.data)
+    for line in check_data(settings.goal.dataset, settings.data):
+        print_line(line)
 
 
 def run(settings: Settings, workspace: Workspace, progress: Progress = print_line) -> Path:

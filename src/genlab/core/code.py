@@ -18,7 +18,21 @@ PACKAGE = Path(__file__).resolve().parents[1]
 SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields of syntax trees that change nothing: `kind` is the u of u"text"."""
 
-_DATA = ("genlab.core.geometry", "genlab.core.io", "genlab.datasets", "genlab.grids")
+_DATA = (
+    "genlab.core.geometry",
+    "genlab.core.io",
+    "genlab.datasets.__init__",
+    "genlab.datasets.arc_grids",
+    "genlab.datasets.emoji",
+    "genlab.datasets.images",
+    "genlab.datasets.manifests",
+    "genlab.datasets.registry",
+    "genlab.datasets.shards",
+    "genlab.datasets.sources",
+    "genlab.datasets.splits",
+    "genlab.grids",
+)
+_OWN_DATA = ("genlab.core.picture", "genlab.datasets.readers")
 _MODEL = ("genlab.core.engine", "genlab.distributions", "genlab.vae.models")
 _TRAINING = ("genlab.core.tracking", "genlab.vae.training")
 _MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
@@ -43,6 +57,7 @@ _SEARCH = (
     "genlab.llm",
     "genlab.sandbox",
     *_DATA,
+    *_OWN_DATA,
     *_MEASURE,
     "genlab.core.engine",
     "genlab.distributions",
@@ -93,6 +108,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.core.text",
         "genlab.sandbox",
         *_DATA,
+        *_OWN_DATA,
         *_MODEL,
         *_TRAINING,
         *_MEASURE,
@@ -125,6 +141,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "genlab.agent.cli": "a command line; its values stand in the run's settings",
     "genlab.benchmark.cli": "a command line; its values stand in the run's options",
     "genlab.benchmark.terminal": "progress of a run on a terminal",
+    "genlab.datasets.cli": "a command line",
     "genlab.core.code": "digests, which stand in keys alone",
     "genlab.core.errors": "words of errors",
     "genlab.core.git": "reads the commit, which provenance alone names",

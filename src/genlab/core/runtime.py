@@ -67,8 +67,8 @@ def _end_stage() -> None:
 def _find_dvc() -> int:
     """Return the nearest ancestor that dvc did not start for the stage.
 
-    Some shells (dash, fish) wait for the command that dvc gave them instead of becoming it. Where there
-    is no /proc, such a shell counts as dvc.
+    Some shells (dash, fish) wait for the command that dvc gave them instead of becoming it. Where
+    there is no /proc, such a shell counts as dvc.
     """
     process = os.getppid()
     with suppress(OSError):

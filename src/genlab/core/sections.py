@@ -103,6 +103,40 @@ class ImageParams(_SplitParams):
     emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
 
 
+class SourceParams(Section):
+    """Where a dataset of one's own lies, and what cannot be found out by looking at it.
+
+    None: found out; a refusal names the key where the files allow two readings.
+    """
+
+    path: str = Field(min_length=1, description="Folder, archive or file.")
+    size: int | None = Field(None, ge=4, le=1024, description="Side of a picture in pixels.")
+    channels: Literal["auto", "grey", "rgb"] = Field("auto", description="Colours that are kept.")
+    fit: Literal["crop", "pad", "stretch"] = Field(
+        "crop", description="How a picture that is no square becomes one."
+    )
+    background: str = Field(
+        "white", min_length=1, description="Colour behind transparent pixels and beside pictures."
+    )
+    range: tuple[float, float] | None = Field(
+        None, description="Stored values of black and white, such as [0, 4095]."
+    )
+    layout: Literal["NHWC", "NCHW"] | None = Field(None, description="Order of an array's axes.")
+    arrays: tuple[str, str] | None = Field(None, description="Names of pictures and labels.")
+    labels: Literal["none", "top", "leaf", "path"] | None = Field(
+        None, description="Which folders name the class."
+    )
+    unreadable: Literal["refuse", "skip"] | None = Field(
+        None, description="What to do with files that cannot be read; none: skip up to 1 %."
+    )
+
+    @model_validator(mode="after")
+    def _rise(self) -> Self:
+        if self.range and self.range[0] == self.range[1]:
+            raise ValueError(f"range must hold two different values, got {list(self.range)}")
+        return self
+
+
 class EvaluateParams(Section):
     """The measurement: stages evaluate and failure_gallery."""
 

@@ -14,11 +14,11 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -37,7 +37,7 @@ START_SECONDS = 180.0  # for a preload of torch on a busy machine
 STOP_SECONDS = 10.0  # for a guard to kill what it watches; then it is killed itself
 LOOK_EVERY = 0.5  # seconds between two looks at the size of the workspace
 PATIENCE = 16  # a job that prints this many times what is kept is stopped
-Order = tuple[Callable[[], subprocess.Popen[bytes]], "Future[subprocess.Popen[bytes]]"]
+Order = tuple[Sequence[str], dict[str, Any], "Future[subprocess.Popen[Any]]"]
 MARK = "\n[... output cut at {} bytes ...]\n"
 
 
@@ -83,8 +83,7 @@ class Worker(AbstractContextManager["Worker"]):
             stack.enter_context(self.control)
             try:
                 with theirs:
-                    command = partial(
-                        subprocess.Popen,
+                    self.process = start_process(
                         [*argv, str(theirs.fileno())],
                         # bubblewrap's own environment can be read in /proc: it must hold no secret
                         env=self._environment,
@@ -95,7 +94,6 @@ class Worker(AbstractContextManager["Worker"]):
                         pass_fds=[theirs.fileno()],
                         start_new_session=True,
                     )
-                    self.process = start_process(command)
                 stack.callback(self._end)
                 self.control.settimeout(START_SECONDS)
                 self.control.send(json.dumps(config).encode())
@@ -297,13 +295,13 @@ class _Job:
         return Finished(text, code, seconds, why)
 
 
-def start_process(command: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Call `command` in a thread that lasts as long as this process, and return its result.
+def start_process(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """`subprocess.Popen` in a thread that lasts as long as this process.
 
     A guard ends with the thread that started it, as Linux has it (PR_SET_PDEATHSIG).
     """
-    started: Future[subprocess.Popen[bytes]] = Future()
-    _open_starter(os.getpid()).put((command, started))
+    started: Future[subprocess.Popen[Any]] = Future()
+    _open_starter(os.getpid()).put((argv, options, started))
     return started.result()
 
 
@@ -314,9 +312,9 @@ def _open_starter(process: int) -> SimpleQueue[Order]:
 
     def work() -> None:
         while True:
-            command, started = orders.get()
+            argv, options, started = orders.get()
             try:
-                started.set_result(command())
+                started.set_result(subprocess.Popen(argv, **options))
             except BaseException as error:
                 started.set_exception(error)
 

@@ -6,20 +6,20 @@ Labels of the second and third never enter the sandbox.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import read_npz
+from genlab.core.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.images import load_images, load_labels
-from genlab.datasets.splits import SPLITS, split_groups
+from genlab.datasets.readers.opening import Pictures, assign_splits, read_pictures
+from genlab.datasets.splits import SPLITS
 from genlab.grids.palette import COLOURS
 
 Items = npt.NDArray[np.uint8]
@@ -71,7 +71,7 @@ class Data:
 def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data:
     """Read the parts that selection sees: `subset` and `validation` items at random.
 
-    dataset: a name, or `path:FOLDER` with a folder of images per class or an .npz of x and y.
+    dataset: a name, or `path:` with what `datasets.readers` reads.
     root: the folder that holds the named datasets' folders. Raises GenlabError of one line where
     the dataset is missing or damaged.
     """
@@ -93,15 +93,19 @@ def load_test(dataset: str, root: Path) -> Part:
     return part.take(np.arange(len(part)))
 
 
-def check_data(dataset: str, root: Path) -> None:
-    """Raise GenlabError where the dataset is missing or damaged."""
+def check_data(dataset: str, root: Path) -> list[str]:
+    """Raise GenlabError where the dataset is missing or damaged.
+
+    Returns how own data were understood, in lines.
+    """
     _reader(dataset, root)("val")
+    return _read_own(dataset.removeprefix(OWN)).describe() if dataset.startswith(OWN) else []
 
 
 def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
-        return _own(Path(dataset.removeprefix(OWN)).expanduser()).__getitem__
+        return _own(dataset.removeprefix(OWN)).__getitem__
     readers = {"arc_grids": _grids, "dummy": _dummy}
     return partial(readers.get(dataset, _images), root / dataset)
 
@@ -131,57 +135,28 @@ def _dummy(_: Path, split: str) -> Part:
     return Part(items, labels)
 
 
-def _own(path: Path) -> dict[str, Part]:
-    """The splits of own data, 80/10/10; equal images are kept in one split."""
-    if not path.exists():
-        raise GenlabError(f"{OWN}{path} is not there; name a folder or an .npz file", path=path)
-    file = path if path.suffix == ".npz" else min(path.glob("*.npz"), default=None)
-    items, labels = _read_npz(file) if file else _read_folders(path)
-    hashes = [hashlib.blake2b(item.tobytes(), digest_size=7).digest() for item in items]
-    groups = np.array([int.from_bytes(each, "big") for each in hashes], dtype=np.int64)
+@lru_cache(maxsize=1)
+def _read_own(path: str) -> Pictures:
+    return read_pictures(SourceParams(path=path))
+
+
+def _own(path: str) -> dict[str, Part]:
+    """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
+    pictures = _read_own(path)
+    where = pictures.collection.path
+    if not pictures.classes or (pictures.labels < 0).any():
+        raise GenlabError(
+            f"{where}: a goal of the agent needs a class for each picture", path=where
+        )
+    items = pictures.items.levels.transpose(0, 3, 1, 2)
     try:
-        rows = split_groups(groups, SHARES, SPLIT_SEED)
+        rows = assign_splits(pictures.splits, pictures.groups, SHARES, SPLIT_SEED)
     except GenlabError as error:
         shares = "splits of 80, 10 and 10 %"
         raise GenlabError(
-            f"{path}: {len(items)} images are too few for {shares}; add some"
+            f"{where}: {len(items)} images are too few for {shares}; add some", path=where
         ) from error
-    return {split: Part(items[rows[split]], labels[rows[split]]) for split in SPLITS}
-
-
-def _read_npz(file: Path) -> tuple[Items, Labels]:
-    """x: (n, h, w), (n, h, w, c) or (n, c, h, w), uint8 or floats on [0, 1]; y: (n,)."""
-    arrays = read_npz(
-        file,
-        kind=None,
-        keys=["x", "y"],
-        producer_command=f"numpy.savez({str(file)!r}, x=..., y=...)",
-    )
-    x, y = arrays["x"], arrays["y"]
-    if x.ndim == 3:
-        x = x[:, None]
-    elif x.ndim == 4 and x.shape[3] in (1, 3):
-        x = x.transpose(0, 3, 1, 2)
-    if x.ndim != 4 or x.shape[1] not in (1, 3) or y.shape != (len(x),):
-        shapes = f"got x {x.shape} and y {y.shape}"
-        raise GenlabError(f"{file}: x must be (n, height, width, 1 or 3), y (n,); {shapes}")
-    if x.dtype.kind == "f" and len(x) and x.min() >= 0 and x.max() <= 1:
-        x = (255 * x).round().astype(np.uint8)
-    if x.dtype != np.uint8:
-        raise GenlabError(f"{file}: x must hold uint8 or floats from 0 to 1", path=file)
-    return np.ascontiguousarray(x), np.unique(y, return_inverse=True)[1]
-
-
-def _read_folders(folder: Path) -> tuple[Items, Labels]:
-    """Images of a folder per class, all of one size; grey where every image is."""
-    from torchvision.datasets import ImageFolder
-
-    try:
-        found = ImageFolder(str(folder))
-        images = np.stack([np.asarray(image) for image, _ in found])
-    except (OSError, ValueError) as error:
-        held = "a folder of images per class, all of one size, or an .npz with x and y"
-        raise GenlabError(f"{folder}: must hold {held}: {error}", path=folder) from error
-    channels = 1 if bool((images == images[..., :1]).all()) else 3
-    items = images[..., :channels].transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(items), np.array(found.targets, dtype=np.int64)
+    return {
+        split: Part(np.ascontiguousarray(items[rows[split]]), pictures.labels[rows[split]])
+        for split in SPLITS
+    }

@@ -1,0 +1,228 @@
+"""One picture, decoded as it is meant to be seen: upright, in sRGB, its first frame.
+
+Not protected: a decoder's memory, which reaches about 4 bytes per pixel.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageCms, ImageOps
+
+from genlab.core.errors import GenlabError
+
+Pixels = npt.NDArray[Any]
+
+# Of Pillow, those that decode in the process and need no program beside it.
+FORMATS = (
+    "JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF",
+    "TGA", "ICO",
+)  # fmt: skip
+SUFFIXES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff",
+    ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".heic", ".heif", ".tga", ".ico",
+)  # fmt: skip
+MAX_PIXELS = 300_000_000  # of a picture that is decoded; larger ones are refused
+MARGIN = 2  # JPEG is decoded at no less than so many times the side that is asked for
+HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+STARTS = (
+    b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P1", b"P2", b"P3", b"P4",
+    b"P5", b"P6", b"\0\0\0\x0cjP  ",
+)  # fmt: skip
+EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "YCbCr", "LAB", "HSV"}
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A decoded picture.
+
+    pixels: (height, width, 1 or 3); uint8, or what a deeper file holds: uint16, int32 or float32,
+    whose scale the file does not say. size: width and height of the file's picture, upright.
+    traits: what was done or left, such as `rotated`, `16 bits`, `profile`, `transparent`, `frames`.
+    """
+
+    pixels: Pixels
+    size: tuple[int, int]
+    traits: tuple[str, ...] = ()
+
+
+class Unreadable(GenlabError):  # noqa: N818 - it may be counted rather than raised
+    """A picture that cannot be read."""
+
+
+def is_picture(start: bytes) -> bool:
+    """Whether a file that starts so (16 bytes do) is a picture, whatever its name ends in."""
+    if start[4:8] == b"ftyp":
+        return start[8:12] in (*HEIF_BRANDS, b"avif", b"avis")
+    return start.startswith(STARTS) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
+
+
+def decode(data: bytes, name: str, *, side: int = 0, background: str = "white") -> Picture:
+    """Decode an encoded picture.
+
+    side: of the square that it will be reduced to; a JPEG is then decoded at MARGIN times that or
+    more; 0: whole. background: colour behind transparent pixels. Raises Unreadable, naming `name`.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of sizes, which are checked, and of damaged metadata
+            return _decode(data, side, background)
+    except Unreadable as error:
+        raise Unreadable(f"{name}: {error}", path=name, fix=error.fix) from error
+    except Exception as error:  # decoders raise whatever their libraries do
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        raise Unreadable(f"{name}: {_explain(data, reason)}", path=name) from error
+
+
+def _explain(data: bytes, reason: str) -> str:
+    if not data:
+        return "it is empty"
+    if data[4:8] == b"ftyp" and data[8:12] in HEIF_BRANDS and not _has_heif():
+        return "a HEIC picture needs an extra: pip install -e '.[heic]'"
+    if not is_picture(data[:16]):
+        return f"no picture; it starts with {data[:12]!r}"
+    return f"damaged ({reason})"
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Those of FORMATS that this Pillow opens."""
+    _has_heif()
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+@cache
+def _has_heif() -> bool:
+    """Let Pillow open HEIC where pillow-heif is installed."""
+    try:
+        from pillow_heif import register_heif_opener  # type: ignore[import-not-found]
+    except ImportError:
+        return False
+    register_heif_opener()
+    return True
+
+
+def _decode(data: bytes, side: int, background: str) -> Picture:
+    # Above twice this Pillow refuses a picture before its size can be told.
+    Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
+    with Image.open(io.BytesIO(data), formats=_formats()) as image:
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            most = f"at most {MAX_PIXELS // 10**6} million are read"
+            raise Unreadable(f"it has {width} × {height} pixels; {most}", fix="reduce it")
+        traits = ["frames"] if getattr(image, "n_frames", 1) > 1 else []
+        if image.format == "TIFF" and _is_deep(image):
+            return _decode_tiff(data, traits)
+        if side and image.format in ("JPEG", "MPO"):
+            scale = MARGIN * side / min(width, height)
+            image.draft(None, (int(width * scale), int(height * scale)))
+            traits += ["reduced"] if image.size != (width, height) else []
+        image.load()
+        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        upright = ImageOps.exif_transpose(image)
+        size = (height, width) if turned else (width, height)
+        traits += ["rotated"] if turned or upright.size != image.size else []
+        if upright.mode not in EIGHT_BITS:
+            pixels = np.asarray(upright)
+            kind = pixels.dtype.newbyteorder("=")
+            if upright.mode == "I" and image.format in ("PPM", "PNG"):  # 16 bits, as Pillow reads
+                kind = np.dtype(np.uint16)
+            traits.append(describe_depth(kind))
+            return Picture(pixels.astype(kind)[..., None], size, tuple(traits))
+        plain = _make_plain(upright, background, traits)
+        pixels = np.asarray(plain)
+        return Picture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
+
+
+def describe_depth(kind: np.dtype[Any]) -> str:
+    """A trait for a type of more than 8 bits: `16 bits`, `floats`."""
+    return "floats" if kind.kind == "f" else f"{8 * kind.itemsize} bits"
+
+
+def _make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.Image:
+    """A picture of 8 bits as L or RGB in sRGB; adds to `traits`."""
+    icc = image.info.get("icc_profile")
+    alpha = None
+    if image.has_transparency_data:
+        layered = image.convert("RGBA")
+        alpha, image = layered.getchannel("A"), layered.convert("RGB")
+        if alpha.getextrema()[0] == 255:
+            alpha = None
+    if image.mode in ("CMYK", "P", "1"):
+        traits.append({"CMYK": "CMYK", "P": "palette", "1": "1 bit"}[image.mode])
+    if icc and image.mode in ("RGB", "L", "CMYK") and not _is_srgb(icc):
+        image = _convert_profile(image, icc, traits)
+    plain = image if image.mode == "L" else image.convert("L" if image.mode == "1" else "RGB")
+    if alpha is not None:
+        traits.append("transparent")
+        plain = plain.convert("RGB")
+        plain = Image.composite(plain, Image.new("RGB", plain.size, background), alpha)
+    return plain
+
+
+@cache
+def _is_srgb(icc: bytes) -> bool:
+    try:
+        described = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(icc)))
+    except (ImageCms.PyCMSError, OSError):
+        return False
+    return "srgb" in described.lower()
+
+
+def _convert_profile(image: Image.Image, icc: bytes, traits: list[str]) -> Image.Image:
+    """Convert colours to sRGB; a picture whose profile is damaged or of other colours stays."""
+    try:
+        profile = ImageCms.ImageCmsProfile(io.BytesIO(icc))
+        converted = ImageCms.profileToProfile(
+            image, profile, ImageCms.createProfile("sRGB"), outputMode="RGB"
+        )
+    except (ImageCms.PyCMSError, OSError, ValueError):
+        traits.append("profile unreadable")
+        return image
+    traits.append("profile")
+    return converted or image
+
+
+def _is_deep(image: Image.Image) -> bool:
+    """Whether a TIFF holds more than 8 bits, or samples that Pillow may misread."""
+    bits = image.tag_v2.get(258, (1,))  # type: ignore[attr-defined]
+    return bool(max(bits if isinstance(bits, tuple) else (bits,)) > 8)
+
+
+def _decode_tiff(data: bytes, traits: list[str]) -> Picture:
+    """The first page of a TIFF of more than 8 bits, by tifffile."""
+    import tifffile
+
+    with tifffile.TiffFile(io.BytesIO(data)) as file:
+        page = file.pages.first
+        pixels = page.asarray()
+        orientation = page.tags.get(274)
+        if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
+            pixels = np.moveaxis(pixels, page.axes.index("S"), -1)
+        if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
+            pixels = np.iinfo(pixels.dtype).max - pixels
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    turn = int(orientation.value) if orientation else 1
+    pixels = turn_upright(pixels, turn)
+    traits = [*traits, describe_depth(pixels.dtype), *(["rotated"] if turn > 1 else [])]
+    if pixels.shape[2] not in (1, 3):  # alpha, or further samples
+        pixels, traits = pixels[..., : 3 if pixels.shape[2] > 3 else 1], [*traits, "samples left"]
+    return Picture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(traits))
+
+
+def turn_upright(pixels: Pixels, orientation: int) -> Pixels:
+    """Turn and mirror pixels (height, width, channels) by the orientation of EXIF, 1 to 8."""
+    if orientation >= 5:
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return pixels

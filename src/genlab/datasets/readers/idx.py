@@ -1,0 +1,97 @@
+"""IDX files, packed or not, as MNIST and its relatives are published (LeCun 1998)."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from genlab.core.errors import GenlabError
+from genlab.datasets.readers.arrays import ArrayLoader
+from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.files import MAX_BYTES, Files
+from genlab.datasets.readers.layout import ALL, split_of
+
+Array = npt.NDArray[Any]
+
+TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+GZIP = b"\x1f\x8b"
+
+
+def find_idx(files: Files, names: Sequence[str]) -> dict[str, Array]:
+    """The arrays of IDX files, by name; other files are passed over.
+
+    Raises GenlabError for a file that begins as IDX and is not whole.
+    """
+    arrays: dict[str, Array] = {}
+    for name in names:
+        start = files.start(name)
+        named = "idx" in PurePosixPath(name).name.lower()
+        if _is_idx(start) or (start[:2] == GZIP and named):
+            arrays[name] = _parse(files, name)
+    return arrays
+
+
+def _is_idx(start: bytes) -> bool:
+    return len(start) > 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 4
+
+
+def _parse(files: Files, name: str) -> Array:
+    data = files.read(name)
+    try:
+        if data[:2] == GZIP:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(MAX_BYTES)
+        kind, axes = np.dtype(TYPES[data[2]]), data[3]
+        shape = np.frombuffer(data, ">u4", axes, offset=4).tolist()
+        values = np.frombuffer(data, kind, offset=4 + 4 * axes)
+        return values.reshape(shape).astype(kind.newbyteorder("="), copy=False)
+    except (KeyError, IndexError, ValueError, EOFError, OSError, zlib.error) as error:
+        fix = "fetch it again"
+        message = f"{files.path}: {name}: no whole IDX file ({error}); {fix}"
+        raise GenlabError(message, path=files.path / name, fix=fix) from error
+
+
+def read_idx(files: Files, arrays: dict[str, Array]) -> Collection:
+    """Pair pictures (n, height, width) with labels (n,), by their names and counts.
+
+    Splits: train, and test where a name says `t10k` or test. Raises GenlabError for pictures whose
+    labels are of another number.
+    """
+    pictures = {name: array for name, array in arrays.items() if array.ndim in (3, 4)}
+    labels = {_stem(name): array for name, array in arrays.items() if array.ndim == 1}
+    if not pictures:
+        raise GenlabError(f"{files.path}: its IDX files hold no pictures", path=files.path)
+    names: list[str] = []
+    splits: list[str] = []
+    classes: list[str | None] = []
+    for name, array in pictures.items():
+        own = labels.get(_stem(name))
+        if own is not None and len(own) != len(array):
+            message = f"{files.path}: {name}: {len(array)} pictures, but {len(own)} labels"
+            raise GenlabError(message, path=files.path / name)
+        names += [f"{name}[{row}]" for row in range(len(array))]
+        splits += [_split_of_name(name)] * len(array)
+        classes += [None] * len(array) if own is None else [str(value) for value in own.tolist()]
+    stacked = [array if array.ndim == 4 else array[..., None] for array in pictures.values()]
+    loader = ArrayLoader(stacked)
+    return Collection(files.path, "IDX files", names, splits, classes, loader)
+
+
+def _stem(name: str) -> str:
+    """What the names of pictures and of their labels have in common."""
+    plain = PurePosixPath(name).name.lower().removesuffix(".gz")
+    return re.sub(r"images?|labels?|[-_.]?idx\d|[-_.]ubyte", "", plain)
+
+
+def _split_of_name(name: str) -> str:
+    words = re.split(r"[-_.]", PurePosixPath(name).name.lower())
+    meant = [split_of("test" if word == "t10k" else word) for word in words]
+    return next((split for split in meant if split), ALL)

@@ -1,0 +1,255 @@
+"""Load every picture of a collection once: at one size, in 8 bits, grey or in colour.
+
+Size, colours and scale are chosen from a sample; what contradicts them later is a refusal, but for
+a picture in colour among grey ones, after which all are read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageColor
+
+from genlab.core.errors import GenlabError
+from genlab.core.picture import Picture, Unreadable
+from genlab.core.progress import progress
+from genlab.core.sections import SourceParams
+from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.layout import list_some
+from genlab.datasets.readers.levels import Scale, find_scale
+
+Levels = npt.NDArray[np.uint8]
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+SAMPLE = 200  # pictures, evenly spaced, that size, colours and scale are chosen from
+CHUNK = 200  # pictures of a piece of work
+LARGEST = 64  # side in pixels where none is stated
+STEP = 4  # that a side is a multiple of, where none is stated
+TOLERATED = 0.01  # share of unreadable pictures that are left out without a word of the user
+FULL = {"uint8": 255.0, "uint16": 65535.0}  # highest level of a type
+
+
+class Plan(NamedTuple):
+    """How each picture becomes (size, size, channels) levels."""
+
+    size: int
+    channels: int
+    scale: Scale | None  # None: of 8 bits
+    fit: str
+    background: str
+
+
+class Loaded(NamedTuple):
+    """One picture: levels; width and height before; traits; stored values' lowest and highest."""
+
+    levels: Levels
+    size: tuple[int, int]
+    traits: tuple[str, ...]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """Pictures of a source as they were read.
+
+    levels: (n, size, size, channels). rows: their numbers in the collection. sizes: how many had
+    each width and height. unreadable: what could not be read, in a line each. digests: of pixels.
+    """
+
+    levels: Levels
+    rows: npt.NDArray[np.int64]
+    digests: list[bytes]
+    plan: Plan
+    rule: str
+    sizes: Counter[tuple[int, int]]
+    traits: Counter[str]
+    unreadable: list[str]
+
+
+class _ColourError(Exception):
+    """A picture in colour among what the sample took for grey."""
+
+
+def read_items(
+    collection: Collection, source: SourceParams, file: Path, spread: Spread = map
+) -> Items:
+    """Read all pictures into `file` (.npy).
+
+    spread: maps a function over pieces of work, in their order. Raises GenlabError where too many
+    cannot be read, or where the scale of values is in doubt.
+    """
+    sample = _load_sample(collection, source)
+    try:
+        return _read(collection, source, choose(sample, source, collection.path), file, spread)
+    except _ColourError:
+        colour = source.model_copy(update={"channels": "rgb"})
+        return _read(collection, source, choose(sample, colour, collection.path), file, spread)
+
+
+def _load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
+    count = len(collection.names)
+    sample: list[Picture] = []
+    for index in np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)):
+        try:
+            sample.append(collection.load(int(index), source.size or LARGEST))
+        except Unreadable as error:
+            fault = str(error)
+    if not sample:
+        raise GenlabError(f"{collection.path}: none of its pictures can be read: {fault}")
+    return sample
+
+
+def choose(sample: Sequence[Picture], source: SourceParams, path: Path) -> Plan:
+    """Choose size, colours and scale by a sample of pictures."""
+    kinds = Counter(picture.pixels.dtype for picture in sample)
+    scale = None
+    if len(kinds) == 1 and source.range is None:
+        (kind,) = kinds
+        low = min(float(picture.pixels.min()) for picture in sample)
+        high = max(float(picture.pixels.max()) for picture in sample)
+        scale = find_scale(kind, low, high, str(path))
+    elif source.range is not None:
+        scale = find_scale(np.dtype(float), 0, 1, str(path), source.range)
+    sides = [min(picture.size) for picture in sample]
+    middle = int(np.median(sides))
+    size = source.size or max(STEP, min(LARGEST, middle // STEP * STEP))
+    grey = source.channels == "grey" or (
+        source.channels == "auto" and all(is_grey(picture.pixels) for picture in sample)
+    )
+    return Plan(size, 1 if grey else 3, scale, source.fit, source.background)
+
+
+def is_grey(pixels: npt.NDArray[Any]) -> bool:
+    """Whether all channels (of the last axis) are equal."""
+    return pixels.shape[-1] == 1 or bool((pixels == pixels[..., :1]).all())
+
+
+def _read(
+    collection: Collection, source: SourceParams, plan: Plan, file: Path, spread: Spread
+) -> Items:
+    count = len(collection.names)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    shape = (count, plan.size, plan.size, plan.channels)
+    levels = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape)
+    pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
+    work = partial(_load_piece, collection, plan, source.channels == "auto")
+    digests: list[bytes] = []
+    rows: list[int] = []
+    unreadable: list[str] = []
+    sizes: Counter[tuple[int, int]] = Counter()
+    traits: Counter[str] = Counter()
+    low, high = np.inf, -np.inf
+    bar = progress(total=count, desc="pictures read", unit="picture")
+    with bar:
+        for piece, results in zip(pieces, spread(work, pieces), strict=True):
+            for row, result in zip(piece, results, strict=True):
+                if isinstance(result, str):
+                    unreadable.append(result)
+                    continue
+                levels[len(rows)] = result.levels
+                digests.append(hashlib.blake2b(result.levels.tobytes(), digest_size=16).digest())
+                rows.append(row)
+                sizes[result.size] += 1
+                traits.update(result.traits)
+                low, high = min(low, result.low), max(high, result.high)
+            bar.update(len(piece))
+    _check_unreadable(collection, source, unreadable)
+    rule = _check_scale(collection, source, plan, low, high)
+    return Items(
+        levels[: len(rows)], np.array(rows), digests, plan, rule, sizes, traits, unreadable
+    )
+
+
+def _load_piece(
+    collection: Collection, plan: Plan, auto: bool, piece: Iterable[int]
+) -> list[Loaded | str]:
+    """Load some pictures; for one that cannot be read, the line that says why."""
+    results: list[Loaded | str] = []
+    for index in piece:
+        try:
+            picture = collection.load(index, plan.size)
+            if auto and plan.channels == 1 and not is_grey(picture.pixels):
+                raise _ColourError
+            results.append(fit(picture, plan, collection.names[index]))
+        except Unreadable as error:
+            results.append(str(error))
+    return results
+
+
+def fit(picture: Picture, plan: Plan, name: str) -> Loaded:
+    """Bring a picture to the plan's size, colours and scale."""
+    pixels = picture.pixels
+    low, high = float(pixels.min()), float(pixels.max())
+    scale = plan.scale
+    if scale is None:
+        if pixels.dtype.name not in FULL:
+            raise Unreadable(f"{name}: holds {pixels.dtype.name}, others hold 8 or 16 bits")
+        scale = Scale(0, FULL[pixels.dtype.name], "")
+    levels = scale.apply(pixels)
+    if levels.shape[2] == 3 and is_grey(levels):
+        levels = levels[..., :1]
+    grey = levels.shape[2] == 1
+    if levels.shape[:2] != (plan.size, plan.size):
+        image = _fit_square(Image.fromarray(levels[..., 0] if grey else levels), plan)
+        levels = np.asarray(image).reshape(plan.size, plan.size, -1)
+    if plan.channels == 3 and levels.shape[2] == 1:
+        levels = np.repeat(levels, 3, axis=2)
+    elif plan.channels == 1 and levels.shape[2] == 3:
+        levels = np.asarray(Image.fromarray(levels).convert("L"))[..., None]
+    return Loaded(levels, picture.size, picture.traits, low, high)
+
+
+def _fit_square(image: Image.Image, plan: Plan) -> Image.Image:
+    width, height = image.size
+    side = min(width, height)
+    box: tuple[float, float, float, float] = (0, 0, width, height)
+    if plan.fit == "crop":
+        left, top = (width - side) / 2, (height - side) / 2
+        box = (left, top, left + side, top + side)
+    elif plan.fit == "pad":
+        side = max(width, height)
+        colour = ImageColor.getcolor(plan.background, image.mode)
+        square = Image.new(image.mode, (side, side), colour)
+        square.paste(image, ((side - width) // 2, (side - height) // 2))
+        image, box = square, (0, 0, side, side)
+    return image.resize((plan.size, plan.size), Image.Resampling.BICUBIC, box=box)
+
+
+def _check_unreadable(collection: Collection, source: SourceParams, lines: list[str]) -> None:
+    count = len(collection.names)
+    most = {"refuse": 0, "skip": count - 1}.get(source.unreadable or "", int(TOLERATED * count))
+    if len(lines) > most:
+        fix = "repair or remove them, or set unreadable to skip"
+        message = f"{collection.path}: {len(lines)} of {count} pictures cannot be read"
+        named = list_some(lines)
+        raise GenlabError(f"{message}: {named}; {fix}", key="source.unreadable", fix=fix)
+
+
+def _check_scale(
+    collection: Collection, source: SourceParams, plan: Plan, low: float, high: float
+) -> str:
+    """The rule that was applied, in words. Raises GenlabError where a value lies beyond it."""
+    if plan.scale is None:
+        return "8 and 16 bits, each in full"
+    if source.range is None and not plan.scale.low <= low <= high <= plan.scale.high:
+        fix = "set range to the values of black and white"
+        message = f"values from {low:g} to {high:g}, though most lie in {plan.scale.rule}"
+        raise GenlabError(f"{collection.path}: {message}: {fix}", key="source.range", fix=fix)
+    return plan.scale.rule
+
+
+def iterate_duplicates(digests: Sequence[bytes]) -> Iterator[list[int]]:
+    """Groups of equal pictures, by their numbers."""
+    groups: dict[bytes, list[int]] = {}
+    for index, digest in enumerate(digests):
+        groups.setdefault(digest, []).append(index)
+    return (group for group in groups.values() if len(group) > 1)

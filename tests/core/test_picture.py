@@ -1,0 +1,140 @@
+"""A picture is decoded as it is meant to be seen."""
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image, ImageCms
+
+from genlab.core import picture
+from genlab.core.picture import Unreadable, decode, is_picture, turn_upright
+
+RED, BLUE = (200, 30, 20), (20, 30, 200)
+
+
+def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def halves(mode: str = "RGB", side: int = 16) -> Image.Image:
+    """Red above, blue below."""
+    pixels = np.empty((side, side, 3), dtype=np.uint8)
+    pixels[: side // 2], pixels[side // 2 :] = RED, BLUE
+    return Image.fromarray(pixels).convert(mode)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_a_photograph_is_upright_in_every_format(kind: str, orientation: int) -> None:
+    image, exif = halves(), Image.Exif()
+    exif[0x0112] = orientation
+    ways = Image.Transpose
+    undo = {
+        2: ways.FLIP_LEFT_RIGHT, 3: ways.ROTATE_180, 4: ways.FLIP_TOP_BOTTOM, 5: ways.TRANSPOSE,
+        6: ways.ROTATE_90, 7: ways.TRANSVERSE, 8: ways.ROTATE_270,
+    }  # fmt: skip
+    stored = image.transpose(undo[orientation]) if orientation > 1 else image
+    options = {"quality": 95} if kind in ("JPEG", "WEBP") else {}
+    pixels = decode(encode(stored, kind, exif=exif, **options), "x").pixels
+    assert np.abs(pixels[2, 8].astype(int) - RED).max() < 12
+    assert np.abs(pixels[13, 8].astype(int) - BLUE).max() < 12
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_deep_tiff_is_turned_as_pillow_turns(orientation: int) -> None:
+    pixels = np.arange(12, dtype=np.uint16).reshape(3, 4, 1)
+    image, exif = Image.fromarray(pixels[..., 0].astype(np.uint8)), Image.Exif()
+    exif[0x0112] = orientation
+    plain = decode(encode(image, "PNG", exif=exif), "x").pixels
+    np.testing.assert_array_equal(turn_upright(pixels, orientation), plain)
+
+
+def test_sixteen_bits_keep_their_values() -> None:
+    values = (np.arange(256, dtype=np.uint16) * 257).reshape(16, 16)
+    buffer = io.BytesIO()
+    tifffile.imwrite(buffer, np.stack([values] * 3), planarconfig="separate", photometric="rgb")
+    grey = decode(encode(Image.fromarray(values)), "x")
+    planar = decode(buffer.getvalue(), "x")
+    assert (grey.pixels.dtype, planar.pixels.shape) == (np.uint16, (16, 16, 3))
+    np.testing.assert_array_equal(grey.pixels[..., 0], values)
+    np.testing.assert_array_equal(planar.pixels[..., 2], values)
+    assert "16 bits" in grey.traits
+
+
+def test_a_profile_is_converted_to_srgb() -> None:
+    lab = ImageCms.createProfile("LAB")
+    wide = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    image = halves()
+    same = decode(encode(image, icc_profile=wide), "x")
+    np.testing.assert_array_equal(same.pixels, np.asarray(image))
+    assert "profile" not in same.traits
+    foreign = ImageCms.ImageCmsProfile(lab).tobytes()
+    damaged = decode(encode(image, icc_profile=foreign[:100] + b"\0" * 100), "x")
+    np.testing.assert_array_equal(damaged.pixels, np.asarray(image))
+    assert "profile unreadable" in damaged.traits
+
+
+def test_transparency_lies_over_the_background() -> None:
+    image = halves("RGBA")
+    image.putalpha(Image.fromarray(np.repeat(np.uint8([[0], [255]]), 8, 0).repeat(16, 1)))
+    over_black = decode(encode(image), "x", background="black")
+    assert over_black.pixels[2, 2].tolist() == [0, 0, 0]
+    assert over_black.pixels[13, 2].tolist() == list(BLUE)
+    assert decode(encode(image.quantize()), "x").pixels[2, 2].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "P", "1", "L", "LA"])
+def test_other_modes_become_grey_or_colour(mode: str) -> None:
+    image = halves("RGB").quantize() if mode == "P" else halves(mode)
+    data = encode(image, "TIFF" if mode == "CMYK" else "PNG")
+    pixels = decode(data, "x").pixels
+    assert pixels.dtype == np.uint8
+    assert pixels.shape[2] == (1 if mode in ("1", "L") else 3)
+
+
+def test_an_animation_shows_its_first_frame() -> None:
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    shown = decode(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]), "x")
+    assert shown.pixels[0, 0].tolist() == [255, 0, 0]
+    assert "frames" in shown.traits
+
+
+def test_a_large_jpeg_is_reduced_while_it_is_decoded() -> None:
+    image = halves(side=512)
+    reduced = decode(encode(image, "JPEG", quality=95), "x", side=32)
+    assert reduced.pixels.shape == (64, 64, 3)
+    assert reduced.size == (512, 512)
+    assert np.abs(reduced.pixels[10, 10].astype(int) - RED).max() < 12
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (b"<html>not found</html>", "no picture"),
+        (encode(halves(side=64))[:90], "damaged"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0" + bytes(40), "HEIC|damaged"),
+    ],
+    ids=["empty", "page", "truncated", "heic"],
+)
+def test_what_cannot_be_read_names_the_file(data: bytes, words: str) -> None:
+    with pytest.raises(Unreadable, match=words) as refused:
+        decode(data, "holiday/1.png")
+    assert str(refused.value.path) == "holiday/1.png"
+
+
+def test_a_picture_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture, "MAX_PIXELS", 100)
+    with pytest.raises(Unreadable) as refused:
+        decode(encode(halves()), "scan.png")
+    assert (str(refused.value.path), refused.value.fix) == ("scan.png", "reduce it")
+
+
+def test_pictures_are_told_by_their_content() -> None:
+    for kind in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "AVIF", "PPM"):
+        assert is_picture(encode(halves(), kind)[:16]), kind
+    assert not is_picture(b"name,label\n1.png")
