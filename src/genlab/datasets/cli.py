@@ -1,18 +1,17 @@
 """`genlab data`: say how a path is understood as a dataset, before anything is computed on it."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from PIL import Image
-from pydantic import ValidationError
 
-from genlab.core.errors import invalid
-from genlab.core.io import atomic_write
-from genlab.core.sections import SourceParams
-from genlab.datasets.readers.opening import Pictures, read_pictures
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from genlab.datasets.readers.opening import Pictures
 
 ROWS, COLUMNS, GAP = 12, 12, 2  # of a contact sheet: classes, pictures of each, pixels between them
 SHOWN = 64  # least side of a picture on it
@@ -53,6 +52,13 @@ def check(
 
     Example: genlab data check ~/photos --sheet photos.png
     """
+    from pydantic import ValidationError
+
+    from genlab.core.errors import invalid
+    from genlab.core.io import atomic_write
+    from genlab.core.sections import SourceParams
+    from genlab.datasets.readers.opening import read_pictures
+
     options = {
         "path": str(path), "size": size, "channels": channels, "fit": fit, "range": levels,
         "background": background, "layout": layout, "arrays": arrays, "labels": labels,
@@ -75,6 +81,9 @@ def check(
 
 def draw_sheet(pictures: Pictures) -> Image.Image:
     """Draw a contact sheet: a row per class, of at most ROWS classes, or rows of any pictures."""
+    import numpy as np
+    from PIL import Image
+
     levels, labels = pictures.items.levels, pictures.labels
     if pictures.classes:
         rows = [np.flatnonzero(labels == number) for number in range(len(pictures.classes))]
