@@ -348,3 +348,10 @@ def test_the_committed_table_is_valid_against_the_committed_params(
             seeds.setdefault(one.entry, []).append(one.seed)
         more = {(0, 1, 2, 3, 4, 5)} if sweep == "long_run" else set()
         assert set(map(tuple, seeds.values())) == {(0, 1, 2)} | more
+
+
+@pytest.mark.parametrize("commit", ["52688757", "1234e567", "00012345"])
+def test_a_commit_of_digits_alone_is_no_number(commit: str, tmp_path: Path) -> None:
+    table = tmp_path / "experiments.csv"
+    table.write_text(f"name,dataset,commit\ngrids,arc_grids,{commit}\n", encoding="utf-8")
+    assert read_results(table).loc["grids", "commit"] == commit

@@ -99,7 +99,8 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
         # pandas fills up a row that is cut short.
         if len({len(row) for row in csv.reader(io.StringIO(text), strict=True)}) != 1:
             raise ValueError("a row has other columns than the first line")
-        return pd.read_csv(io.StringIO(text), **options).set_index("name")
+        columns = {"dtype": {"commit": str}, **options}  # one of digits alone is no number
+        return pd.read_csv(io.StringIO(text), **columns).set_index("name")
     except FileNotFoundError as error:
         raise unfit(path, "is missing", PRODUCER) from error
     except (csv.Error, YAMLError, ValueError, KeyError, RecursionError) as error:
