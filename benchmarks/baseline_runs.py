@@ -18,7 +18,6 @@ from torch import Tensor
 from benchmarks import baseline_models
 from genlab.core.params import load_params
 from genlab.datasets.images import LEVELS, load_images
-from genlab.datasets.registry import find_dataset
 from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
 from genlab.evaluation.evaluators.sampling import TEMPERATURES
 from genlab.vae.models.vae import to_array
@@ -144,8 +143,8 @@ def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
     epochs = settings.epochs or None
     params = load_params().with_overrides(seed=settings.seed, threads=1, device="cpu")
     params = params.for_dataset(data.name).with_overrides(epochs=epochs)
-    _, train, val = load_items(params, find_dataset(data.name), data)
-    task = make_task(params, data.name, train, LEVELS)
+    _, train, val = load_items(params, params.dataset(data.name), data)
+    task = make_task(params, train, LEVELS)
     # A killed run starts again: only a part of its CPU seconds would be counted.
     shutil.rmtree(folder, ignore_errors=True)
     trainer = Trainer(params, task, val, folder)

@@ -26,7 +26,8 @@ from pathlib import Path
 from torchvision.datasets import CelebA
 from torchvision.datasets.utils import calculate_md5
 from genlab.core.params import load_params
-from genlab.datasets.registry import find_dataset
+from genlab.datasets.generating import generate
+from genlab.datasets.splitting import split
 
 raw, params_file = Path(sys.argv[1]), sys.argv[2]
 sums = lambda name: "" if name.endswith(".zip") else calculate_md5(raw / "celeba" / name)
@@ -36,9 +37,9 @@ params = params.model_copy(update={"images": params.images.model_copy(update={"r
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 show = lambda done: print(f"peak after {done:<20}{peak():>8,.0f} MiB")
 show("libraries imported")
-find_dataset("celeba").generate(params, raw / "generated" / "celeba")
+generate("celeba", params, raw / "generated" / "celeba")
 show("generate")
-find_dataset("celeba").split(params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
+split("celeba", params, raw / "generated" / "celeba", raw / "split" / "celeba", 0)
 show("split")
 """
 

@@ -75,7 +75,7 @@ def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
     engine.deterministic(params.seed, 1)
     make_items, classes = CASES[dataset]
     items = make_items(params)
-    task = make_task(params, dataset, items[:19_000], classes)
+    task = make_task(params, items[:19_000], classes)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
     trainer.step.delayed = False  # the learned prior is trained, too

@@ -145,19 +145,15 @@ def has(values: Any, key: str) -> bool:
 
 def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
     """How each output of two runs compares: equal, exception, new or different, and why."""
-    stages = [read_yaml(side / "dvc.lock")["stages"] for side in (before, after)]
-    added = {
-        out["path"]
-        for name, entry in stages[1].items()
-        if name not in stages[0]
-        for out in entry["outs"]
-    }
+    locks = [read_yaml(side / "dvc.lock")["stages"] for side in (before, after)]
+    outs = [{out["path"] for entry in stages.values() for out in entry["outs"]} for stages in locks]
+    added = outs[1] - outs[0]
     outcomes: dict[str, tuple[str, str]] = {}
     for name in sorted(written_files(before) | written_files(after)):
         if name.endswith("params.json") or name == str(RESULTS_FILE):
             continue  # digests; rows of experiments follow
         if any(name == path or name.startswith(f"{path}/") for path in added):
-            outcomes[name] = "new", "of a stage that COMMIT does not have"
+            outcomes[name] = "new", "COMMIT does not have it"
         elif (before / name).is_file() or (after / name).is_file():
             outcomes[name] = compare_file(before, after, name)
     rows = [read_table(side / RESULTS_FILE, dtype=str) for side in (before, after)]

@@ -21,6 +21,7 @@ from genlab.core.params import load_params
 
 RESOLVING = ("params", "shared_params")
 ABSENT = ("deleted", "not in cache")
+ALWAYS = "always changed"  # of stage source, which looks for changes whenever it runs
 FIX = "run `make repro`, then commit dvc.lock with metrics/, plots/ and results/"
 
 
@@ -36,10 +37,15 @@ def find_unresolved(repo: Repo) -> Iterator[str]:
         name, _, dataset = stage.addressing.partition("@")
         if name not in RESOLVING:
             continue
-        params = load_params()
-        values = add_code(params.resolve(dataset) if dataset else params.resolve_shared())
         path = Path("results", dataset, "params.json")
-        if not path.is_file() or json.loads(path.read_text(encoding="utf-8")) != values:
+        written = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        params = load_params()
+        idle = "idle" in written.get("agent_iterate", {})
+        resolved = params.resolve(dataset) if dataset else params.resolve_shared(idle=idle)
+        values = add_code(resolved)
+        if files := written.get("generate", {}).get("files"):  # which may not be on this machine
+            values["generate"]["files"] = files
+        if written != values:
             yield f"{stage.addressing}: would write another {path}"
 
 
@@ -47,6 +53,8 @@ def find_changes(repo: Repo) -> Iterator[str]:
     """What dvc's status finds changed, except absent outs that git does not hold."""
     for stage, changes in repo.status().items():
         for change in changes:
+            if change == ALWAYS:
+                continue
             if isinstance(change, str):
                 yield f"{stage}: {change}"
                 continue

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Write requirements.lock: exact pins, with hashes, of the core and of the extras that set-up
-# installs, for CPython 3.11 and newer on Linux and macOS. Pins that stand there already are kept;
+# installs, for CPython 3.11 to 3.14 on Linux and macOS. Pins that stand there already are kept;
 # take a package's lines out to let it move on.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ mkdir -p "$work/src/genlab"
 cp README.md LICENSE "$work"
 cp src/genlab/__init__.py "$work/src/genlab"
 {
-    sed 's/^requires-python = .*/requires-python = ">=3.11"/' pyproject.toml
+    sed 's/^requires-python = .*/requires-python = ">=3.11,<3.15"/' pyproject.toml
     echo '[tool.uv]'
     echo 'environments = ['
     for system in "linux' and platform_machine == 'x86_64" "linux' and platform_machine == 'aarch64" \
@@ -25,9 +25,9 @@ cp src/genlab/__init__.py "$work/src/genlab"
 } > "$work/pyproject.toml"
 .venv/bin/uv lock --quiet --project "$work"
 {
-    echo "# Exact pins of genlab and its extras dev, app, embedded and faces, written by: make lock"
+    echo "# Exact pins of genlab and its extras dev, app, embedded, faces and formats, written by: make lock"
     .venv/bin/uv export --quiet --frozen --project "$work" --format requirements.txt --extra dev \
-        --extra app --extra embedded --extra faces --no-emit-project --no-annotate --no-header |
+        --extra app --extra embedded --extra faces --extra formats --no-emit-project --no-annotate --no-header |
         sed "s/ ; implementation_name == 'cpython' and ((platform_machine == 'arm64'.*/ \\\\/"
 } > "$work/requirements.lock"
 mv "$work/requirements.lock" requirements.lock

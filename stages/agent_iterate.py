@@ -12,7 +12,9 @@ from genlab.agent.config import Settings
 from genlab.agent.run import check, run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
+from genlab.core.io import write_json
 from genlab.core.options import overridable, parse_options
+from genlab.core.params import IDLE, describe_idle
 
 RESULTS = Path("results/agent.json")
 
@@ -26,7 +28,15 @@ class Options(overridable("seed")):
 
 def main() -> None:
     """Run the stage."""
-    settings = Settings.of_stage(parse_options(Options).params, Path("data"))
+    params = parse_options(Options).params
+    if reason := describe_idle():
+        write_json(IDLE, {"reason": reason})
+        write_json(RESULTS, {"reason": reason})
+        write_json(Path("metrics/agent.json"), {})
+        Path("plots/agent").mkdir(parents=True, exist_ok=True)
+        print(reason)
+        return
+    settings = Settings.of_stage(params, Path("data"))
     print(f"goal: {settings.goal.description}")
     check(settings)
     workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)

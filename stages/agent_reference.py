@@ -16,7 +16,7 @@ from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import overridable, parse_options
-from genlab.core.params import Params
+from genlab.core.params import Params, describe_idle
 from genlab.vae.models.vae import to_array
 from genlab.vae.sampling.posterior import elbo_terms
 from genlab.vae.training.tasks import make_task
@@ -39,7 +39,7 @@ def measure(params: Params, data: Data) -> dict[str, float]:
     """Train on the agent's training part; returns metrics on its validation part."""
     train, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
     with tempfile.TemporaryDirectory() as state:
-        task = make_task(params, data.name, train, LEVELS)
+        task = make_task(params, train, LEVELS)
         model = Trainer(params, task, val, Path(state)).run(lambda *_: None)
     nll, kl = elbo_terms(model, val, params.seed)
     generator = torch.Generator().manual_seed(params.seed)
@@ -55,6 +55,10 @@ def main() -> None:
     """Run the stage."""
     params, metrics = parse_options(Options).params, {}
     facts = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
+    if reason := describe_idle():
+        write_json(RESULTS, {**facts, "metrics": metrics})
+        print(reason)
+        return
     sizes = {key: facts[key] for key in ("subset", "validation")}
     data = load_data(facts["dataset"], Path("data"), **sizes)
     if data.folder and data.scale == LEVELS - 1:

@@ -14,6 +14,7 @@ from genlab.agent.tools.toolbox import Toolbox
 from genlab.core.errors import run_cli
 from genlab.core.io import UNFINISHED, write_json
 from genlab.core.options import overridable, parse_options
+from genlab.core.params import IDLE, describe_idle
 
 DATA = Path("data")
 RESULTS = Path("results/agent_search.json")
@@ -28,7 +29,13 @@ class Options(overridable("seed")):
 
 def main() -> None:
     """Run the stage."""
-    settings = Settings.of_stage(parse_options(Options).params, DATA)
+    options = parse_options(Options)
+    if reason := describe_idle():
+        write_json(DATA / STAGE / IDLE.name, {"reason": reason})
+        write_json(RESULTS, {"goal": "", "attempts": []})
+        print(reason)
+        return
+    settings = Settings.of_stage(options.params, DATA)
     params = settings.params
     count = min(params.max_iterations, MOST_DRAWN) if params.compare_with_search else 0
     workspace = open_search(UNFINISHED / f"{STAGE}-{settings.search_key}", settings)

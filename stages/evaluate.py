@@ -12,7 +12,6 @@ from pydantic import Field
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.evaluators.base import EvaluationPaths, make_evaluator
 
 
@@ -32,7 +31,8 @@ class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    chosen, params = find_dataset(options.dataset), options.params
+    params = options.params
+    dataset = params.dataset(options.dataset)
     engine.deterministic(params.seed, params.threads)
     paths = EvaluationPaths(
         data=options.data_path,
@@ -43,7 +43,7 @@ def main() -> None:
         plots=options.place("plots/DATASET", "evaluation"),
         arrays=options.place("data/evaluated/DATASET"),
     )
-    print(f"{paths.summary}: {make_evaluator(params, chosen, paths).run()}")
+    print(f"{paths.summary}: {make_evaluator(params, dataset, paths).run()}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from pydantic import Field
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.failures.gallery import build_gallery, draw_sheet, page, summarise
 
 
@@ -29,7 +28,7 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     params = options.params
-    dataset, evidence = find_dataset(options.dataset), options.evaluated / "evidence.npz"
+    dataset, evidence = params.dataset(options.dataset), options.evaluated / "evidence.npz"
     sections = build_gallery(dataset, options.data_path, evidence, options.count)
     summary = summarise(sections, bootstrap=params.bootstrap, seed=params.seed)
     write_json(options.place("results/DATASET", "failures.json"), summary)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.datasets.registry import find_dataset
+from genlab.datasets.generating import generate
 
 
 class Options(DatasetOptions, overridable("seed")):
@@ -30,9 +30,8 @@ class Options(DatasetOptions, overridable("seed")):
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    chosen = find_dataset(options.dataset)
     folder = options.place("data/generated/DATASET")
-    print(chosen.generate(options.params, folder, count=options.count))
+    print(generate(options.dataset, options.params, folder, options.count))
 
 
 if __name__ == "__main__":

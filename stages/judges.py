@@ -13,7 +13,6 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, parse_options
 from genlab.core.params import Params
-from genlab.datasets.registry import find_dataset
 
 
 class Options(DatasetOptions):
@@ -51,7 +50,7 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     folder, results = options.place("data/judges/DATASET"), options.place("results/DATASET")
-    if find_dataset(options.dataset).kind == "grids":
+    if options.params.dataset(options.dataset).kind == "grids":
         facts: dict[str, object] = {"judges": {}}
         write_json(folder / "none.json", {"kind": "judges", "dataset": options.dataset})
     else:

@@ -2,7 +2,8 @@
 
 Writes results/DATASET/params.json, or results/params.json for the stages without a dataset:
 {stage: {"code": digest, key: value}}. The other stages depend on their entry of it, so that a
-parameter that only grids use, or a reworded comment, leaves the stages of images up to date.
+parameter that only grids use, or a reworded comment, leaves the stages of images up to date. The
+latter also writes results/own.json: the datasets of one's own, which stage source watches.
 """
 
 from pathlib import Path
@@ -13,7 +14,8 @@ from genlab.core.code import add_code
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import StageOptions, parse_options
-from genlab.core.params import load_params
+from genlab.core.params import IDLE, load_params
+from genlab.datasets.own import resolve_stages
 
 
 class Options(StageOptions):
@@ -30,10 +32,18 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     dataset = options.dataset
-    params = load_params()
-    values = params.resolve(dataset) if dataset else params.resolve_shared()
+    params = load_params(complete=False)
+    if dataset:
+        values = resolve_stages(params, dataset)
+    else:
+        # What the agent found stays while its dataset is left out; without that it has none.
+        rests = not Path("data/agent").exists() or IDLE.exists()
+        values = params.resolve_shared(idle=params.leaves_agent_out and rests)
     folder = options.output or Path("results", dataset or "")
     write_json(folder / "params.json", add_code(values))
+    if not dataset:
+        own = [name for name in params.datasets if params.dataset(name).source]
+        write_json(folder / "own.json", {"own": own})
     print(folder / "params.json")
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.options import DatasetOptions, overridable, parse_options
-from genlab.datasets.registry import find_dataset
+from genlab.datasets.splitting import split
 from genlab.evaluation import figures
 
 
@@ -31,15 +31,16 @@ class Options(DatasetOptions, overridable("seed")):
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    chosen, params = find_dataset(options.dataset), options.params
+    params = options.params
+    dataset = params.dataset(options.dataset)
     data = options.place("data/DATASET")
-    summary = chosen.split(params, options.data_path, data, params.seed)
+    summary = split(dataset.name, params, options.data_path, data, params.seed)
     write_json(options.place("results/DATASET", "data.json"), summary.facts)
     sheet = options.place("plots/DATASET/data", "sheet.png")
-    if chosen.kind == "grids":
+    if dataset.kind == "grids":
         figures.data_sheet(sheet, summary.examples, summary.captions)
     else:
-        figures.image_sheet(sheet, summary.examples, summary.captions, chosen.title)
+        figures.image_sheet(sheet, summary.examples, summary.captions, dataset.title)
     print(f"{data}: " + ", ".join(f"{count} {name}" for name, count in summary.counts.items()))
 
 

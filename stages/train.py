@@ -14,7 +14,6 @@ from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import TRAINING_KEYS
-from genlab.datasets.registry import find_dataset
 from genlab.vae.training import distributed
 from genlab.vae.training.run import train_dataset
 
@@ -31,13 +30,14 @@ class Options(DatasetOptions, overridable(*TRAINING_KEYS, "wandb")):
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    chosen, params = find_dataset(options.dataset), options.params
+    params = options.params
+    dataset = params.dataset(options.dataset)
     engine.deterministic(params.seed)
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
     results = options.place("results/DATASET", "training.json")
     with distributed.processes(params.device):
-        summary = train_dataset(params, chosen, options.data_path, folder, plots, results)
+        summary = train_dataset(params, dataset, options.data_path, folder, plots, results)
     if summary is None:  # torchrun's other processes write nothing
         return
     print(

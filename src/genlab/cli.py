@@ -17,13 +17,16 @@ from genlab import __version__
 from genlab.core.errors import GenlabError, run_cli
 
 COMMANDS = {
-    "data": ("genlab.datasets.cli", "Show how a folder or a file is understood as pictures."),
+    "data": ("genlab.data_cli", "Show how a path is understood as pictures; add it."),
+    "sample": ("genlab.models_cli:sample_app", "Draw samples of a trained model."),
+    "encode": ("genlab.models_cli:encode_app", "Encode items to a trained model's latents."),
+    "reconstruct": ("genlab.models_cli:reconstruct_app", "Reconstruct items by a trained model."),
     "agent": ("genlab.agent.cli", "Look for a network that reaches a goal."),
     "benchmark": ("genlab.benchmark.cli", "Score image tools that replace people in photographs."),
     "report": ("stages/report.py", "Write the reports from the result files."),
     "experiments": ("stages/experiments.py", "Run the documented experiments."),
 }
-"""Name -> module or script with an `app`; and its help."""
+"""Name -> module, or script, with an `app`, or MODULE:APP; and its help."""
 
 
 class LazyGroup(TyperGroup):
@@ -38,7 +41,8 @@ def load_command(name: str) -> Any:
     """Import a sub-command. Raises a GenlabError where its script is not in this folder."""
     target, _ = COMMANDS[name]
     if not target.endswith(".py"):
-        return typer.main.get_command(import_module(target).app)
+        module, _, name = target.partition(":")
+        return typer.main.get_command(getattr(import_module(module), name or "app"))
     if not Path(target).is_file():
         fix = "run it in the folder of the project"
         raise GenlabError(f"{target} is not here; {fix}", path=target, fix=fix)

@@ -441,3 +441,17 @@ def test_a_key_or_address_that_cannot_be_used_is_no_fault_of_the_model(
     faulty = absence(tool if value else program(TURN, env=[variable]))
     assert faulty is not None
     assert (faulty.kind, variable in faulty.reason) == (kind, True)
+
+
+def test_a_tilde_before_a_program_or_a_workflow_is_the_home_folder(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "swap.py").write_text(TURN)
+    argv = [sys.executable, "~/swap.py", "{case}", "{output}"]
+    assert is_turned(kept(tool_of(kind="command", argv=argv), case)[0], case)
+    (home / "workflow.json").write_text(json.dumps(WORKFLOW))
+    tool = tool_of(kind="comfyui", url="http://127.0.0.1:1", workflow="~/workflow.json")
+    assert tool.nodes == WORKFLOW

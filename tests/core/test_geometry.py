@@ -2,37 +2,38 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tiny
 from refusals import refused
 
-from genlab.core import geometry
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.geometry import require_fitting, side_of
+from genlab.core.geometry import require_fitting
 from genlab.core.params import load_params
-from genlab.datasets.registry import DATASETS
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 
 
 def _params(dataset: str, **changes: Any) -> Any:
     """What a params file says for `dataset`, unchecked against its shapes: sections stay empty."""
-    empty: dict[str, Any] = {name: {} for name in ("images_model", *DATASETS)}
-    own = {} if dataset in geometry.GRIDS else tiny.IMAGE_TRAINING
+    empty: dict[str, Any] = {name: {} for name in ("images_model", *PUBLISHED)}
+    own = {} if PUBLISHED[dataset].kind == "grids" else tiny.IMAGE_TRAINING
     return tiny.Params.model_validate({**tiny.values(), **own, **empty, **changes})
 
 
 def _build(params: Any, dataset: str) -> VAE:
-    require_fitting(params, dataset, "tiny")
-    chosen, side = DATASETS[dataset], side_of(params, dataset)
-    items = tiny.grids(2) if chosen.kind == "grids" else tiny.images(2, 0, side, chosen.shape[2])
-    return VAE(make_task(params, dataset, items, chosen.classes).architecture)
+    chosen = params.dataset(dataset)
+    require_fitting(params, chosen, "tiny")
+    grids = np.zeros((2, chosen.side, chosen.side), np.uint8)
+    items = grids if chosen.kind == "grids" else tiny.images(2, 0, chosen.side, chosen.channels)
+    return VAE(make_task(params, items, chosen.classes).architecture)
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("dataset", PUBLISHED)
 def test_the_committed_params_can_be_built_for_every_dataset(dataset: str) -> None:
     params = load_params(tiny.PARAMS_FILE).for_dataset(dataset)
-    assert _build(params, dataset).architecture.size == DATASETS[dataset].shape[0]
+    assert _build(params, dataset).architecture.size == params.dataset(dataset).side
 
 
 @pytest.mark.parametrize(
@@ -50,8 +51,9 @@ def test_the_committed_params_can_be_built_for_every_dataset(dataset: str) -> No
 def test_what_does_not_fit_is_refused(
     dataset: str, changes: dict[str, Any], key: str, says: str
 ) -> None:
+    params = _params(dataset, **changes)
     with pytest.raises(GenlabError) as error:
-        require_fitting(_params(dataset, **changes), dataset, "tiny")
+        require_fitting(params, params.dataset(dataset), "tiny")
     assert error.value.key == key
     assert says in str(error.value)
 

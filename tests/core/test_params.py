@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field
 from ruamel.yaml import YAML
 
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import Params, load_params, parse_params
@@ -40,7 +41,7 @@ def _error(changes: dict[str, Any]) -> GenlabError:
 
 
 def test_the_committed_file_says_every_key() -> None:
-    assert set(DEFAULTS) == set(Params.model_fields)
+    assert set(DEFAULTS) == {*Params.model_fields, *PUBLISHED}
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,11 @@ def test_the_committed_file_says_every_key() -> None:
         ({"lr": math.nan}, "lr", "finite number, got nan"),
         ({"epochs": ...}, "epochs", "missing"),
         ({"beta_mx": 1.0}, "beta_mx", "did you mean beta_max?"),
-        ({"beta_mx": 1.0, "beta_max": ...}, "beta_mx", "(and 1 more)"),
+        ({"beta_mx": 1.0, "beta_max": ...}, "beta_mx", "did you mean beta_max?"),
+        ({"beta_max": ..., "epochs": ...}, "epochs", "(and 1 more)"),
         ({"beta_schedule": "linar"}, "beta_schedule", "'linear', 'sigmoid' or 'cyclical', got"),
         ({"agent.device": "mps"}, "agent.device", "'auto', 'cpu' or 'cuda', got 'mps'"),
-        ({"datasets": ["svhn"]}, "datasets.0", "'celeba' or 'emoji', got 'svhn'"),
+        ({"datasets": ["svhn"]}, "datasets", "no dataset is called 'svhn'"),
         ({"datasets": ["arc_grids", "arc_grids"]}, None, "must name each dataset once"),
         ({"grids": 3}, "grids", "got 3"),
         ({"grids.kinds": {"blob": 1.0}}, "grids.kinds.blob", "got 'blob'"),

@@ -61,7 +61,7 @@ def test_a_split_repeats_its_bytes_and_keeps_objects_with_their_grids(generated,
     order = ["grid", "row", "col", "height", "width", "colour", "shape"]
     out, sums = tmp_path / "out", []
     for folder in (out, tmp_path / "again"):
-        split_grids("arc_grids", tiny.params(), generated, folder, seed=0)
+        split_grids("arc_grids", tiny.params().grids, generated, folder, seed=0)
         sums.append([sha256(path) for path in sorted(folder.iterdir())])
     assert sums[0] == sums[1]
     for name in ("train", "val", "test"):
@@ -91,7 +91,7 @@ def _repeat_a_grid(file):
 def test_a_damaged_input_is_named_and_nothing_is_written(generated, tmp_path, name, damage, says):
     damage(generated / name)
     with pytest.raises(GenlabError, match=says) as error:
-        split_grids("arc_grids", tiny.params(), generated, tmp_path / "out", seed=0)
+        split_grids("arc_grids", tiny.params().grids, generated, tmp_path / "out", seed=0)
     assert GENERATE in str(error.value)
     assert not (tmp_path / "out").exists()
 

@@ -1,7 +1,6 @@
 """Image datasets: generated from a source, split without separating groups, loaded and checked."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,18 @@ from PIL import Image
 from refusals import refused
 from stage_runs import run_stage
 
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.datasets import images
-from genlab.datasets.images import generate_images, load_images, load_labels
-from genlab.datasets.registry import DATASETS
-from genlab.datasets.sources import ImageSet, Source
+from genlab.datasets.generating import OPENERS
+from genlab.datasets.images import (
+    ImageSet,
+    Source,
+    generate_images,
+    load_images,
+    load_labels,
+)
 
 RNG = np.random.default_rng(0)
 TRAIN = RNG.integers(0, 256, (200, 28, 28, 3), dtype=np.uint8)
@@ -51,7 +56,8 @@ def made(tmp_path, monkeypatch):
 
 
 def split_made(made, folder, seed=0):
-    return images.split_images(made.name, tiny.params(), made, folder, seed)
+    shares = {"val": 0.1, "test": 0.1}
+    return images.split_images(PUBLISHED[made.name], shares, made, folder, seed)
 
 
 def test_the_official_test_split_is_kept_and_the_manifest_describes_the_files(made, tmp_path):
@@ -128,8 +134,7 @@ def test_a_changed_file_is_not_split(made, tmp_path):
 
 def test_the_two_stages_lead_from_source_to_sheet(tmp_path, monkeypatch):
     source = source_of(train=TRAIN, test=TEST)
-    mnist = replace(DATASETS["mnist"], open=lambda name, params: source)
-    monkeypatch.setitem(DATASETS, "mnist", mnist)
+    monkeypatch.setitem(OPENERS, "mnist", lambda name, params: source)
     tiny.write_params(tmp_path)
     for stage in ("generate", "split"):
         assert not run_stage(tmp_path, stage, "--dataset", "mnist").status

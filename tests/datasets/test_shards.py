@@ -42,7 +42,7 @@ def generate(folder: str, **params: Any) -> dict[str, str]:
 def split() -> SplitSummary:
     """Generate COUNT grids and split them into the folder `split`."""
     generate("made", workers=1)
-    return split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    return split_grids("arc_grids", tiny.params().grids, Path("made"), Path("split"), seed=0)
 
 
 def test_shards_outlive_a_fault_in_what_is_written_after_them(
@@ -71,7 +71,7 @@ def test_shards_of_other_code_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -
 def test_a_split_of_another_count_takes_the_place_of_the_last() -> None:
     split()
     generate_grids("arc_grids", tiny.params(), Path("made"), 50)
-    split_grids("arc_grids", tiny.params(), Path("made"), Path("split"), seed=0)
+    split_grids("arc_grids", tiny.params().grids, Path("made"), Path("split"), seed=0)
     assert find_data_file("split").name == "simplified_dataset_50.npz"
 
 

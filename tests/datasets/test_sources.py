@@ -23,7 +23,8 @@ from torchvision import datasets
 from genlab.core.errors import GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets import sources
-from genlab.datasets.sources import Source, open_celeba, open_cifar10, open_mnist
+from genlab.datasets.images import Source
+from genlab.datasets.sources import open_celeba, open_cifar10, open_mnist
 
 LOADERS = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}
 
@@ -94,6 +95,24 @@ def test_idx_archives_are_read_in_place_however_they_were_packed(
     monkeypatch.setattr(sources, "SYSTEM_FOLDERS", {name: folder})
     _check_idx(open_mnist(name, _params(tmp_path / "elsewhere")))
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_unpacked_files_are_read_too(idx, tmp_path: Path) -> None:
+    name, folder = idx
+    for number, file in enumerate(sorted(folder.iterdir())):
+        stem = file.with_suffix("").name
+        unpacked = stem if number % 2 else stem.replace("-idx", ".idx")
+        (folder / unpacked).write_bytes(gzip.decompress(file.read_bytes()))
+        file.unlink()
+    _check_idx(open_mnist(name, _params(tmp_path / "raw")))
+
+
+def test_a_tilde_is_the_home_folder(idx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _ = idx
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    _check_idx(open_mnist(name, _params(Path("~/raw"))))
+    assert not Path("~").exists()
 
 
 @pytest.mark.parametrize(

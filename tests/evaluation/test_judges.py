@@ -186,7 +186,8 @@ def test_labels_that_no_image_shows_are_not_learnt() -> None:
 
 
 def test_the_stage_writes_judges_of_images_and_a_marker_of_grids(tmp_path: Path) -> None:
-    tiny.write_params(tmp_path, **tiny.IMAGES_ALONE, **tiny.IMAGE_TRAINING)
+    sections = {**tiny.IMAGES_ALONE, "images_model": tiny.IMAGE_TRAINING}
+    tiny.write_params(tmp_path, **sections)
     tiny.write_image_dataset(tmp_path / "data" / NAME)
     for dataset in (NAME, "arc_grids"):
         done = run_stage(tmp_path, "judges", "--dataset", dataset)

@@ -77,6 +77,14 @@ def test_tools_share_the_endpoint_of_planning_unless_they_have_one() -> None:
     assert resolve_roles(agent(planning, tools=named))["tools"] == named
 
 
+def test_a_tilde_before_weights_is_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "my.gguf").touch()
+    assert embedded.find_weights("~/my.gguf") == tmp_path / "my.gguf"
+
+
 @pytest.mark.parametrize(
     ("params", "word"),
     [

@@ -143,7 +143,7 @@ def write_dataset(
 
 def task(train: Grids, **training: Any) -> Task:
     """The task of training on tiny grids."""
-    return make_task(params(**training), "arc_grids", train, CLASSES)
+    return make_task(params(**training), train, CLASSES)
 
 
 def architecture(**changes: Any) -> Architecture:
@@ -207,7 +207,7 @@ def write_image_dataset(
 
 def image_task(train: Images, **training: Any) -> Task:
     """The task of training on tiny images."""
-    return make_task(image_params(**training), "fashion_mnist", train, LEVELS)
+    return make_task(image_params(**training), train, LEVELS)
 
 
 def image_architecture(**changes: Any) -> Architecture:

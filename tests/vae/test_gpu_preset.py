@@ -45,7 +45,7 @@ def test_the_preset_takes_a_step_at_a_small_size(
     # The whole graph and its gradient, without the minutes of a C++ compiler
     eager = functools.partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", eager)
-    task = make_task(params, DATASET, tiny.images(8), 256)
+    task = make_task(params, tiny.images(8), 256)
     trainer = Trainer(params, task, tiny.images(4, 1), tmp_path / "state")
     before = tiny.bits(trainer.model)
     trainer.run(tiny.nothing)

@@ -12,8 +12,9 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
 from genlab.datasets.arc_grids import file_name
+from genlab.datasets.generating import generate
 from genlab.datasets.manifests import MANIFEST_FILE
-from genlab.datasets.registry import find_dataset
+from genlab.datasets.splitting import split
 from genlab.vae.training import run
 from genlab.vae.training.checkpoint import CHECKPOINT, load_checkpoint
 from genlab.vae.training.run import UNFINISHED, run_key, train_dataset
@@ -35,7 +36,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _train(params: Params, data: Path) -> dict[str, Any]:
-    return train_dataset(params, find_dataset("arc_grids"), data, FILES, PLOTS, RESULTS)
+    return train_dataset(params, params.dataset("arc_grids"), data, FILES, PLOTS, RESULTS)
 
 
 def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_path: Path) -> None:
@@ -93,12 +94,13 @@ def test_data_that_differs_in_its_shards_alone_is_another_run(
 ) -> None:
     for module in ("arc_grids", "shards"):
         monkeypatch.setattr(f"genlab.datasets.{module}.SHARD", 60)
-    params, dataset, runs = tiny.params(workers=1), find_dataset("arc_grids"), {}
+    params = tiny.params(workers=1)
+    runs = {}
     for count in (60, 130, 200):
-        made, split = Path(f"made{count}"), Path(f"split{count}")
-        dataset.generate(params, made, count)
-        dataset.split(params, made, split, 0)
-        _train(params, split)
+        made, data = Path(f"made{count}"), Path(f"split{count}")
+        generate("arc_grids", params, made, count)
+        split("arc_grids", params, made, data, 0)
+        _train(params, data)
         runs[count] = json.loads((FILES / "provenance.json").read_text())
     assert len({facts["run"] for facts in runs.values()}) == 3
     assert runs[60]["data"] == sha256(Path("split60") / file_name(60))

@@ -16,7 +16,7 @@ RGB: dict[str, Any] = {"datasets": ["cifar10"], "cifar10": {}, "latent_dim": 64}
 
 def _rgb_task() -> Any:
     params = tiny.params(**{**tiny.IMAGE_TRAINING, **RGB})
-    return tiny.make_task(params, "cifar10", IMAGES, 256)
+    return tiny.make_task(params, IMAGES, 256)
 
 
 def _grid_task(**training: Any) -> Any:

@@ -83,7 +83,7 @@ def test_the_loss_falls_and_every_epoch_logs_the_promised_names(tmp_path: Path, 
 def test_four_grids_are_memorised(tmp_path: Path) -> None:
     off = {"corruption": 0.0, "focal_gamma": 0.0, "class_balance_exponent": 0.0}
     params = tiny.params(epochs=40, beta_max=0.0, prior="standard", width=16, **off)
-    task = tiny.make_task(params, "arc_grids", GRIDS[:4], tiny.CLASSES)
+    task = tiny.make_task(params, GRIDS[:4], tiny.CLASSES)
     model = Trainer(params, task, GRIDS[:4], tmp_path).run(tiny.nothing)
     assert np.array_equal(reconstruct(model, GRIDS[:4]), GRIDS[:4])
 

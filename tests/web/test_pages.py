@@ -12,6 +12,7 @@ from pages import words
 from small_benchmark import make_case
 from streamlit.testing.v1 import AppTest
 
+import own_data
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.store.schema import Opinion
 from genlab.web.jobs import jobs
@@ -65,6 +66,21 @@ def test_an_address_reopens_the_same_view(page: Open, project: Path) -> None:
     one = page(project, "data", view="One item", item="7")
     assert one.number_input(key="item").value == 7
     assert "Objects of grid 7" in words(one)
+
+
+def test_a_path_is_read_and_the_command_that_adds_it_is_shown(
+    page: Open, project: Path, tmp_path: Path
+) -> None:
+    folder = own_data.write_folders(tmp_path / "my <b>photos", *own_data.draw(120))
+    at = page(project, "data", view="Your own data")
+    at.text_input(key="own_path").set_value(str(folder)).run()
+    at.button(key="own_read").click().run()
+    assert not at.exception
+    assert "120 pictures, a folder per class" in words(at)
+    assert f"genlab data add my_photos '{folder}'" in at.code[0].value
+    at.text_input(key="own_path").set_value(str(tmp_path / "nowhere")).run()
+    at.button(key="own_read").click().run()
+    assert "nowhere is not there" in words(at)
 
 
 @pytest.mark.parametrize("view", ["Reconstructions", "Samplers", "Neighbours"])

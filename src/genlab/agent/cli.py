@@ -103,10 +103,11 @@ def work(
     from genlab.agent.record import read_run
     from genlab.agent.run import check, run
     from genlab.agent.workspace import open_workspace
+    from genlab.core.params import load_params
 
     wanted = parse_goal(
-        goal, dataset=dataset, metric=metric, at_least=at_least, at_most=at_most,
-        max_parameters=max_parameters, max_seconds=training_seconds,
+        goal, dataset=dataset, own=load_params().own_datasets, metric=metric, at_least=at_least,
+        at_most=at_most, max_parameters=max_parameters, max_seconds=training_seconds,
     )  # fmt: skip
     settings = _settings(wanted, context.params, data)
     typer.echo(f"goal: {wanted.description}")

@@ -13,10 +13,12 @@ from pydantic import TypeAdapter
 
 from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
+from genlab.core.catalogue import DRAWN
 from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import SEARCH_BUDGET, AgentParams, Params, load_params
+from genlab.core.places import find_place
 
 LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
@@ -25,7 +27,6 @@ LIMITS = {
 """Parameters that may change between two starts of one run: they change no attempt's worth."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
 """Of both roles: how a language model is reached, which may change as well."""
-DRAWN = "dummy"  # the dataset that no stage has to make
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Settings:
     def _digest_data(self) -> list[str]:
         """SHA-256 of every file of the data, and of the classifiers that images are compared by."""
         name, _, own = self.goal.dataset.partition(":")
-        source = Path(own).expanduser() if own else self.data / name
+        source = find_place(own) if own else self.data / name
         paths = [source, *sorted(source.rglob("*"))]
         if self.goal.metric == "frechet_distance" and not own:
             from genlab.evaluation.metrics.judges import FILE, released_file
@@ -105,8 +106,9 @@ class Settings:
     def of_stage(cls, params: Params, data: Path) -> Settings:
         """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
         agent = params.agent
-        goal = parse_goal(agent.goal, dataset=agent.dataset)
-        known = [each for each in DATASETS if each in (*params.datasets, DRAWN)]
+        own = params.own_datasets
+        goal = parse_goal(agent.goal, dataset=agent.dataset, own=own)
+        known = [name for name in (*DATASETS, *own) if name in (*params.datasets, DRAWN)]
         if goal.dataset not in known:
             raise GenlabError(
                 f"params.yaml: agent.dataset must be one of {', '.join(known)}, got"

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from genlab.core.catalogue import DRAWN
 from genlab.core.errors import GenlabError, did_you_mean
 from genlab.core.text import printable
 
@@ -31,15 +32,15 @@ METRICS = {
     "bits_per_dim": Metric(False, "generate", "bits per dimension"),
     "frechet_distance": Metric(False, "generate", "Fréchet distance"),
 }
-DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", "dummy")
-UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), "dummy": ("frechet_distance",)}
+DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", DRAWN)
+UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), DRAWN: ("frechet_distance",)}
 
 
 @dataclass(frozen=True)
 class Goal:
     """A metric of a model on a dataset that has to reach a threshold within constraints.
 
-    dataset: one of `DATASETS`, or path:FOLDER. max_seconds: of the training of one seed.
+    dataset: one of `DATASETS`, one's own, or path:FOLDER. max_seconds: of the training of one seed.
     """
 
     text: str
@@ -154,6 +155,7 @@ def parse_goal(
     text: str,
     *,
     dataset: str | None = None,
+    own: Collection[str] = (),
     metric: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
@@ -162,9 +164,10 @@ def parse_goal(
 ) -> Goal:
     """Parse a goal sentence; options decide what it leaves open.
 
-    A threshold given as an option replaces that of the sentence, and of two limits the lower one
-    holds. A dataset or metric that contradicts the sentence is refused, as is everything in it that
-    cannot be read or enforced: a GenlabError names the word and the option.
+    own: names of datasets of one's own, which the option may state. A threshold given as an option
+    replaces that of the sentence, and of two limits the lower one holds. A dataset or metric that
+    contradicts the sentence is refused, as is everything in it that cannot be read or enforced: a
+    GenlabError names the word and the option.
     """
     words = " ".join(printable(text).split())
     tokens = list(_TOKEN.finditer(re.sub("[‐‑‒–—−]", "-", words)))
@@ -172,9 +175,9 @@ def parse_goal(
     name = _choose_name(tokens, metric, "metric", METRICS) or _guess_metric(quantities)
     place = dataset
     if dataset is None or not re.match("path:.", dataset):
-        place = _choose_name(tokens, dataset, "dataset", DATASETS)
+        place = _choose_name(tokens, dataset, "dataset", (*DATASETS, *own))
     if place is None:
-        fix = f"give --dataset {', '.join(DATASETS)} or path:FOLDER"
+        fix = f"give --dataset {', '.join((*DATASETS, *own))} or path:FOLDER"
         raise _refuse("it names no dataset", fix)
     if name in UNFIT.get(place, ()):
         raise _refuse(f"{name} cannot be measured on {place}", "choose another --dataset")

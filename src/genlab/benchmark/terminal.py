@@ -31,7 +31,7 @@ def choose(
     params: BenchmarkParams, only: Sequence[str] = ()
 ) -> tuple[list[Case], list[Contender], float]:
     """The cases with consent (a line names each other one), contenders, dollars per case."""
-    cases, lines = split_by_consent(load_cases(Path(params.cases), only))
+    cases, lines = split_by_consent(load_cases(Path(params.cases).expanduser(), only))
     for line in lines:
         typer.echo(line, err=True)
     tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}

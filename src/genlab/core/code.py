@@ -19,20 +19,25 @@ SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields of syntax trees that change nothing: `kind` is the u of u"text"."""
 
 _DATA = (
+    "genlab.core.catalogue",
     "genlab.core.geometry",
     "genlab.core.io",
     "genlab.datasets.__init__",
     "genlab.datasets.arc_grids",
-    "genlab.datasets.emoji",
     "genlab.datasets.images",
     "genlab.datasets.manifests",
-    "genlab.datasets.registry",
     "genlab.datasets.shards",
-    "genlab.datasets.sources",
     "genlab.datasets.splits",
     "genlab.grids",
 )
-_OWN_DATA = ("genlab.core.picture", "genlab.datasets.readers")
+_OWN_DATA = ("genlab.core.picture", "genlab.core.places", "genlab.datasets.readers")
+_READ = (
+    *_OWN_DATA,
+    "genlab.datasets.emoji",
+    "genlab.datasets.generating",
+    "genlab.datasets.own",
+    "genlab.datasets.sources",
+)
 _MODEL = ("genlab.core.engine", "genlab.distributions", "genlab.vae.models")
 _TRAINING = ("genlab.core.tracking", "genlab.vae.training")
 _MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
@@ -72,8 +77,13 @@ _ATTEMPTS = (
 
 DECIDES: Mapping[str, tuple[str, ...]] = {
     # stages of dvc.yaml
-    "generate": ("stages.generate", *_DATA),
-    "split": ("stages.split", *_DATA, "genlab.evaluation.figures"),
+    "generate": ("stages.generate", *_DATA, *_READ),
+    "split": (
+        "stages.split",
+        "genlab.datasets.splitting",
+        *_DATA,
+        "genlab.evaluation.figures",
+    ),
     "train": ("stages.train", *_DATA, *_MODEL, *_TRAINING),
     "judges": ("stages.judges", "genlab.__init__", "genlab.core.engine", *_DATA, *_JUDGES),
     "evaluate": (
@@ -121,6 +131,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.__init__",
         "genlab.benchmark",
         "genlab.core.io",
+        "genlab.core.picture",
         "genlab.core.stats",
         "genlab.core.text",
         "genlab.llm",
@@ -141,7 +152,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "genlab.agent.cli": "a command line; its values stand in the run's settings",
     "genlab.benchmark.cli": "a command line; its values stand in the run's options",
     "genlab.benchmark.terminal": "progress of a run on a terminal",
-    "genlab.datasets.cli": "a command line",
     "genlab.core.code": "digests, which stand in keys alone",
     "genlab.core.errors": "words of errors",
     "genlab.core.git": "reads the commit, which provenance alone names",

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.core.params import Params
 
-GRIDS = ("arc_grids",)
-SIDES = {"fashion_mnist": 28, "mnist": 28, "cifar10": 32, "celeba": 64}
 
+def require_fitting(params: Params, dataset: Dataset, source: str) -> None:
+    """Raise a `GenlabError` of one line where `params` cannot be built for a dataset.
 
-def side_of(params: Params, dataset: str) -> int:
-    """Side of an item of `dataset`, in cells or pixels."""
-    if dataset in GRIDS:
-        return params.grids.size
-    return SIDES.get(dataset, params.images.emoji_size)
-
-
-def require_fitting(params: Params, dataset: str, source: str) -> None:
-    """Raise a `GenlabError` of one line where `params` cannot be built for `dataset`."""
-    p, side, grids = params, side_of(params, dataset), dataset in GRIDS
+    What depends on a side that its files decide is not checked.
+    """
+    p, grids = params, dataset.kind == "grids"
+    side = dataset.side or p.patch
     learned, tokens = p.prior != "standard", max(1, side // p.patch) ** 2
     faults = (
         ("likelihood", grids and p.likelihood != "categorical", "be categorical for grids"),
@@ -43,5 +38,5 @@ def require_fitting(params: Params, dataset: str, source: str) -> None:
     for key, broken, rule in faults:
         if broken:
             raise GenlabError(
-                f"{source}: {key} must {rule}, got {getattr(p, key)} (for {dataset})", key=key
+                f"{source}: {key} must {rule}, got {getattr(p, key)} (for {dataset.name})", key=key
             )

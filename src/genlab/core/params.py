@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_origin
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
+from genlab.core.catalogue import PUBLISHED, RESERVED, Dataset, list_names, suggest_model
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.geometry import GRIDS, require_fitting
-from genlab.core.io import read_yaml
+from genlab.core.geometry import require_fitting
+from genlab.core.io import read_json, read_yaml
 from genlab.core.renamed import reject_old_keys
 from genlab.core.sections import AgentParams as AgentParams
 from genlab.core.sections import BenchmarkParams as BenchmarkParams
@@ -21,18 +24,24 @@ from genlab.core.sections import EvaluateParams as EvaluateParams
 from genlab.core.sections import GridParams as GridParams
 from genlab.core.sections import ImageParams as ImageParams
 from genlab.core.sections import RoleParams as RoleParams
-from genlab.core.sections import Section, neutral
+from genlab.core.sections import Section, SourceParams, neutral
 
 PARAMS_FILE = "params.yaml"
-
-Dataset = Literal["arc_grids", "fashion_mnist", "mnist", "cifar10", "celeba", "emoji"]
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+"""Names of datasets: of folders, stages and keys."""
 
 
 class Params(Section):
-    """All of `params.yaml`; the flat keys are what people sweep."""
+    """All of `params.yaml`; the flat keys are what people sweep.
+
+    Keys beyond the fields are the sections of datasets.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, dict[str, Any]] = Field(init=False)
 
     seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
-    datasets: list[Dataset] = Field(min_length=1, description="Datasets the pipeline runs over.")
+    datasets: list[str] = Field(min_length=1, description="Datasets the pipeline runs over.")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
     threads: int = Field(ge=1, le=256, description="Threads of training and of measuring.")
     engine: Literal["local", "ray"] = Field(description="Where work is spread to.")
@@ -155,12 +164,6 @@ class Params(Section):
     agent: AgentParams
     benchmark: BenchmarkParams
     images_model: dict[str, Any] = Field(description="What all image datasets share.")
-    arc_grids: dict[str, Any] = Field(description="What differs for arc_grids.")
-    fashion_mnist: dict[str, Any] = Field(description="What differs for fashion_mnist.")
-    mnist: dict[str, Any] = Field(description="What differs for mnist.")
-    cifar10: dict[str, Any] = Field(description="What differs for cifar10.")
-    celeba: dict[str, Any] = Field(description="What differs for celeba.")
-    emoji: dict[str, Any] = Field(description="What differs for emoji.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -173,13 +176,39 @@ class Params(Section):
             raise ValueError(f"prior_heads must be {rule}, got {self.prior_heads}")
         return self
 
+    @property
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """The sections of datasets, by name."""
+        return self.__pydantic_extra__
+
+    @property
+    def own_datasets(self) -> list[str]:
+        """Names of the datasets of one's own."""
+        return [name for name in self.sections if name not in PUBLISHED]
+
+    def dataset(self, name: str) -> Dataset:
+        """What the dataset of a name states. Raises a GenlabError for one that is not there."""
+        if name in PUBLISHED:
+            sides = {"arc_grids": self.grids.size, "emoji": self.images.emoji_size}
+            return replace(PUBLISHED[name], side=sides.get(name, PUBLISHED[name].side))
+        if name not in self.sections:
+            raise GenlabError(self._describe_unknown(name), key="dataset", path=PARAMS_FILE)
+        source = SourceParams.model_validate(self.sections[name]["source"])
+        channels = {"grey": 1, "rgb": 3}.get(source.channels)
+        title = f"{name} (own pictures)"
+        return Dataset(name, title, "images", source.size, channels, source=source)
+
+    def _describe_unknown(self, name: str) -> str:
+        named = {*PUBLISHED, *self.sections}
+        rest = "one of your own has a section with source: {path: …}"
+        near = did_you_mean(name, named)
+        return f"no dataset is called {name!r}{near}; known: {list_names(named)}; {rest}"
+
     def for_dataset(self, name: str) -> Params:
         """Return the params of a dataset: its section over the images' over the flat keys."""
-        if name not in DATASETS:
-            near = did_you_mean(name, DATASETS)
-            raise GenlabError(f"no dataset is called {name!r}{near}", key="dataset")
-        merged = _merge(self.model_dump(), name, PARAMS_FILE)
-        require_fitting(merged, name, PARAMS_FILE)
+        dataset = self.dataset(name)
+        merged = _merge(self.model_dump(), dataset, PARAMS_FILE)
+        require_fitting(merged, dataset, PARAMS_FILE)
         return merged
 
     def with_overrides(self, **overrides: Any) -> Params:
@@ -189,9 +218,15 @@ class Params(Section):
         """
         chosen = {key: value for key, value in overrides.items() if value is not None}
         values = {**self.model_dump(), **chosen}
-        for name in SECTIONS:
+        for name in ("images_model", *self.sections):
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
         return _validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
+
+    def with_size(self, name: str, size: int) -> Params:
+        """Return params in which the pictures of one's own dataset `name` have this side."""
+        values = self.model_dump()
+        values[name] = {**values[name], "source": {**values[name]["source"], "size": size}}
+        return parse_params(values, PARAMS_FILE)
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
@@ -205,8 +240,9 @@ class Params(Section):
         that changes nothing: a change of what only grids use leaves the stages of images up to
         date.
         """
+        dataset = self.dataset(name)
         values = self.for_dataset(name).effective()
-        grids = name in GRIDS
+        grids = dataset.kind == "grids"
         unused = set(UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES)
         if name != "emoji":
             unused |= {"emoji_size", "emoji_font"}
@@ -215,6 +251,10 @@ class Params(Section):
             for section in (values, values["grids" if grids else "images"], values["evaluate"])
         )
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
+        if dataset.source:
+            stated = dataset.source.effective()
+            shares |= {key: stated.pop(key) for key in tuple(shares) if key in stated}
+            data = {"source": stated}
         judges = {key: measured.pop(key) for key in JUDGE_KEYS if key in measured}
         seed = {"seed": self.seed}
         machine = {"device": self.device, "threads": self.threads}
@@ -228,20 +268,32 @@ class Params(Section):
             "failure_gallery": intervals,
         }
 
-    def resolve_shared(self) -> dict[str, dict[str, Any]]:
-        """What each stage without a dataset of its own depends on: {stage: {key: value}}."""
+    @property
+    def leaves_agent_out(self) -> bool:
+        """Whether the pipeline does not run over the dataset of the agent's goal."""
+        name = self.agent.dataset
+        return name in {*PUBLISHED, *self.sections} and name not in self.datasets
+
+    def resolve_shared(self, *, idle: bool = False) -> dict[str, dict[str, Any]]:
+        """What each stage without a dataset of its own depends on: {stage: {key: value}}.
+
+        idle: whether the agent has nothing to do, see `stages/params.py`.
+        """
+        benchmark = self.benchmark.effective()
+        benchmark = {"seed": self.seed, "bootstrap": self.bootstrap, **benchmark}
+        if idle:
+            resting = {"dataset": self.agent.dataset, "idle": True}
+            return {**dict.fromkeys(AGENT_STAGES, resting), "benchmark": benchmark}
         agent = self.agent.effective()
-        dataset = self.agent.dataset
         reference = {key: agent[key] for key in ("dataset", "examples", "subset", "validation")}
         searched = {key: agent[key] for key in SEARCH_KEYS if key in agent}
-        if dataset in DATASETS:
-            reference["train"] = self.resolve(dataset)["train"]
-        benchmark = self.benchmark.effective()
+        if self.agent.dataset in {*PUBLISHED, *self.sections}:
+            reference["train"] = self.resolve(self.agent.dataset)["train"]
         return {
             "agent_reference": reference,
             "agent_search": {"seed": self.seed, **searched},
             "agent_iterate": {"seed": self.seed, **agent},
-            "benchmark": {"seed": self.seed, "bootstrap": self.bootstrap, **benchmark},
+            "benchmark": benchmark,
         }
 
     def training_digest(self, name: str) -> str:
@@ -250,8 +302,7 @@ class Params(Section):
 
 
 PARTS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
-DATASETS: tuple[str, ...] = get_args(Dataset)
-SECTIONS = ("images_model", *DATASETS)
+SECTION_FIELDS = tuple(key for model in PARTS for key in model.model_fields)
 FLAT = tuple(
     name
     for name, field in Params.model_fields.items()
@@ -274,15 +325,40 @@ SEARCH_BUDGET = (
     "validation", "seeds",
 )  # fmt: skip
 SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
+IDLE = Path("data/agent/idle.json")
+"""Says that the agent had nothing to do, in place of its results."""
+AGENT_STAGES = ("agent_reference", "agent_search", "agent_iterate")
 JUDGE_KEYS = ("extractor_examples",)
 UNUSED_BY_IMAGES = (
     "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
 )  # fmt: skip
 
 
-def load_params(path: str | Path = PARAMS_FILE) -> Params:
-    """Read and check a params file. Raises a `GenlabError` of one line on any error."""
-    return parse_params(read_yaml(path), str(path))
+def describe_idle() -> str:
+    """Why the agent has nothing to do, by what stage shared_params wrote; empty where it has."""
+    resolved = Path("results/params.json")
+    if not resolved.is_file():
+        return ""
+    values = read_json(resolved, producer_command="dvc repro shared_params")["agent_iterate"]
+    if not values.get("idle"):
+        return ""
+    return f"agent.dataset {values['dataset']} is not one of datasets: the agent has nothing to do"
+
+
+def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Params:
+    """Read and check a params file. Raises a `GenlabError` of one line on any error.
+
+    complete: whether sizes of pictures that it leaves open are those that stage params found.
+    """
+    values = read_yaml(path)
+    for name, section in values.items() if complete else ():
+        source = section.get("source") if isinstance(section, dict) else None
+        resolved = Path(path).parent / "results" / str(name) / "params.json"
+        if isinstance(source, dict) and source.get("size") is None and resolved.is_file():
+            stages = read_json(resolved, producer_command=f"dvc repro params@{name}")
+            size = stages.get("generate", {}).get("source", {}).get("size")
+            values[name] = {**section, "source": {**source, "size": size}}
+    return parse_params(values, str(path))
 
 
 def parse_params(values: dict[str, Any], source: str) -> Params:
@@ -290,34 +366,76 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
 
     Shapes must fit the items of every dataset that the pipeline runs over.
     """
+    values = {**values, **dict(_complete_sections(values, source))}
     params = _validate(values, source)
-    for name in DATASETS:
-        merged = _merge(values, name, source)
+    for name in {**PUBLISHED, **params.sections}:
+        dataset = params.dataset(name)
+        merged = _merge(values, dataset, source)
         if name in params.datasets:
-            require_fitting(merged, name, source)
+            require_fitting(merged, dataset, source)
+        if dataset.source and sum(dataset.source.shares(params.images).values()) >= 1:
+            key, rule = f"{name}.source.val_share", "val_share + test_share must be < 1"
+            raise GenlabError(f"{source}: {name}.source: {rule}", key=key, path=source)
+    for name in params.datasets:
+        if name not in {*PUBLISHED, *params.sections}:
+            message = f"{source}: {params._describe_unknown(name)}"
+            raise GenlabError(message, key="datasets", path=source)
     return params
 
 
-def _merge(values: dict[str, Any], name: str, source: str) -> Params:
-    """Merge the sections of dataset `name` into the flat keys, and check the result."""
+def _complete_sections(
+    values: Mapping[str, Any], source: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The sections of one's own datasets, checked, with a model that fits their pictures' size.
+
+    Raises GenlabError for another key that params do not have.
+    """
+    reject_old_keys(values, source)
+    for name in PUBLISHED:
+        if isinstance(values.get(name), dict) and "source" in values[name]:
+            message = f"{source}: {name} is a published dataset; give your own another name"
+            raise GenlabError(message, key=f"{name}.source")
+    for name in sorted(values.keys() - Params.model_fields.keys() - PUBLISHED.keys(), key=str):
+        section = values[name]
+        if not isinstance(section, dict) or "source" not in section:
+            known = [*Params.model_fields, *PUBLISHED, *SECTION_FIELDS]
+            near = did_you_mean(str(name), known)
+            rest = "; a dataset of your own has a section with source: {path: …}"
+            raise GenlabError(f"{source}: {name} is not a known key{near}{rest}", key=str(name))
+        if not NAME.fullmatch(str(name)) or name in RESERVED:
+            rule = f"{NAME.pattern}, and not {list_names(RESERVED)}"
+            raise GenlabError(f"{source}: a dataset's name is {rule}, got {name}", key=str(name))
+        try:
+            stated = SourceParams.model_validate(section["source"])
+        except ValidationError as error:
+            fields = SourceParams.model_fields
+            raise invalid(error, f"{source}: {name}.source", fields) from error
+        suggested = suggest_model(stated.size) if stated.size else {}
+        yield name, {**suggested, **section}
+
+
+def _merge(values: dict[str, Any], dataset: Dataset, source: str) -> Params:
+    """Merge the sections of a dataset into the flat keys, and check the result."""
     merged = dict(values)
-    for section in (name,) if name in GRIDS else ("images_model", name):
-        for key in values[section].keys() - SECTION_KEYS:
+    names = [dataset.name] if dataset.kind == "grids" else ["images_model", dataset.name]
+    for name in names:
+        section = dict(values.get(name, {}))
+        section.pop("source", None)
+        for key in section.keys() - SECTION_KEYS:
             raise GenlabError(
-                f"{source}: {section}.{key} is not allowed{did_you_mean(key, SECTION_KEYS)}; a"
+                f"{source}: {name}.{key} is not allowed{did_you_mean(key, SECTION_KEYS)}; a"
                 " section holds training keys, and seed and beta are the same for all",
-                key=f"{section}.{key}",
+                key=f"{name}.{key}",
             )
-        merged |= values[section]
-    return _validate(merged, f"{source} (for {name})")
+        merged |= section
+    return _validate(merged, f"{source} (for {dataset.name})")
 
 
 def _validate(values: dict[str, Any], source: str) -> Params:
-    reject_old_keys(values, source)
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        known = [key for model in (Params, *PARTS) for key in model.model_fields]
+        known = [*Params.model_fields, *SECTION_FIELDS]
         raise invalid(error, source, known) from error
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -29,6 +30,8 @@ SUFFIXES = (
     ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".heic", ".heif", ".tga", ".ico",
 )  # fmt: skip
 MAX_PIXELS = 300_000_000  # of a picture that is decoded; larger ones are refused
+ORIENTATION = 0x0112  # EXIF's tag
+MIN_IS_WHITE = 0  # of TIFF's tag PhotometricInterpretation
 MARGIN = 2  # JPEG is decoded at no less than so many times the side that is asked for
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 STARTS = (
@@ -63,16 +66,19 @@ def is_picture(start: bytes) -> bool:
     return start.startswith(STARTS) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
 
 
-def decode(data: bytes, name: str, *, side: int = 0, background: str = "white") -> Picture:
+def decode(
+    data: bytes, name: str, *, side: int = 0, background: str = "white", frame: int = 0
+) -> Picture:
     """Decode an encoded picture.
 
-    side: of the square that it will be reduced to; a JPEG is then decoded at MARGIN times that or
-    more; 0: whole. background: colour behind transparent pixels. Raises Unreadable, naming `name`.
+    frame: number of the frame or page. side: of the square that it will be reduced to; a JPEG is
+    then decoded at MARGIN times that or more; 0: whole. background: colour behind transparent
+    pixels. Raises Unreadable, naming `name`.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes, which are checked, and of damaged metadata
-            return _decode(data, side, background)
+            return _decode(data, side, background, frame)
     except Unreadable as error:
         raise Unreadable(f"{name}: {error}", path=name, fix=error.fix) from error
     except Exception as error:  # decoders raise whatever their libraries do
@@ -84,10 +90,19 @@ def _explain(data: bytes, reason: str) -> str:
     if not data:
         return "it is empty"
     if data[4:8] == b"ftyp" and data[8:12] in HEIF_BRANDS and not _has_heif():
-        return "a HEIC picture needs an extra: pip install -e '.[heic]'"
+        return "a HEIC picture needs an extra: pip install -e '.[formats]'"
     if not is_picture(data[:16]):
         return f"no picture; it starts with {data[:12]!r}"
     return f"damaged ({reason})"
+
+
+def count_frames(data: bytes) -> int:
+    """Number of frames or pages of an encoded picture; 1 where it cannot be opened."""
+    try:
+        with Image.open(io.BytesIO(data), formats=_formats()) as image:
+            return int(getattr(image, "n_frames", 1))
+    except Exception:  # decoders raise whatever their libraries do; decode() says what is wrong
+        return 1
 
 
 @cache
@@ -102,14 +117,14 @@ def _formats() -> tuple[str, ...]:
 def _has_heif() -> bool:
     """Let Pillow open HEIC where pillow-heif is installed."""
     try:
-        from pillow_heif import register_heif_opener  # type: ignore[import-not-found]
+        from pillow_heif import register_heif_opener
     except ImportError:
         return False
     register_heif_opener()
     return True
 
 
-def _decode(data: bytes, side: int, background: str) -> Picture:
+def _decode(data: bytes, side: int, background: str, frame: int) -> Picture:
     # Above twice this Pillow refuses a picture before its size can be told.
     Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
     with Image.open(io.BytesIO(data), formats=_formats()) as image:
@@ -118,17 +133,19 @@ def _decode(data: bytes, side: int, background: str) -> Picture:
             most = f"at most {MAX_PIXELS // 10**6} million are read"
             raise Unreadable(f"it has {width} × {height} pixels; {most}", fix="reduce it")
         traits = ["frames"] if getattr(image, "n_frames", 1) > 1 else []
+        if frame:
+            image.seek(frame)
         if image.format == "TIFF" and _is_deep(image):
-            return _decode_tiff(data, traits)
+            return _decode_tiff(data, traits, frame)
         if side and image.format in ("JPEG", "MPO"):
             scale = MARGIN * side / min(width, height)
             image.draft(None, (int(width * scale), int(height * scale)))
             traits += ["reduced"] if image.size != (width, height) else []
+        orientation = image.getexif().get(ORIENTATION, 1)  # before load(), which turns TIFF
         image.load()
-        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         upright = ImageOps.exif_transpose(image)
-        size = (height, width) if turned else (width, height)
-        traits += ["rotated"] if turned or upright.size != image.size else []
+        size = (height, width) if orientation in (5, 6, 7, 8) else (width, height)
+        traits += ["rotated"] if orientation in range(2, 9) else []
         if upright.mode not in EIGHT_BITS:
             pixels = np.asarray(upright)
             kind = pixels.dtype.newbyteorder("=")
@@ -136,7 +153,7 @@ def _decode(data: bytes, side: int, background: str) -> Picture:
                 kind = np.dtype(np.uint16)
             traits.append(describe_depth(kind))
             return Picture(pixels.astype(kind)[..., None], size, tuple(traits))
-        plain = _make_plain(upright, background, traits)
+        plain = make_plain(upright, background, traits)
         pixels = np.asarray(plain)
         return Picture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
 
@@ -146,7 +163,7 @@ def describe_depth(kind: np.dtype[Any]) -> str:
     return "floats" if kind.kind == "f" else f"{8 * kind.itemsize} bits"
 
 
-def _make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.Image:
+def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.Image:
     """A picture of 8 bits as L or RGB in sRGB; adds to `traits`."""
     icc = image.info.get("icc_profile")
     alpha = None
@@ -196,25 +213,31 @@ def _is_deep(image: Image.Image) -> bool:
     return bool(max(bits if isinstance(bits, tuple) else (bits,)) > 8)
 
 
-def _decode_tiff(data: bytes, traits: list[str]) -> Picture:
-    """The first page of a TIFF of more than 8 bits, by tifffile."""
+def _decode_tiff(data: bytes, traits: list[str], page: int) -> Picture:
+    """A page of a TIFF of more than 8 bits, by tifffile."""
     import tifffile
 
     with tifffile.TiffFile(io.BytesIO(data)) as file:
-        page = file.pages.first
-        pixels = page.asarray()
-        orientation = page.tags.get(274)
-        if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
-            pixels = np.moveaxis(pixels, page.axes.index("S"), -1)
-        if page.photometric == tifffile.PHOTOMETRIC.MINISWHITE and pixels.dtype.kind == "u":
-            pixels = np.iinfo(pixels.dtype).max - pixels
+        return read_page(file.pages[page], traits)
+
+
+def read_page(page: Any, traits: Sequence[str] = ()) -> Picture:
+    """Read a page of a TIFF that tifffile has opened, upright. Raises what its decoders do."""
+    pixels = page.asarray()
+    if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
+        pixels = np.moveaxis(pixels, page.axes.index("S"), -1)
+    if page.photometric == MIN_IS_WHITE and pixels.dtype.kind == "u":
+        pixels = np.iinfo(pixels.dtype).max - pixels
     pixels = pixels.reshape(*pixels.shape[:2], -1)
+    orientation = page.tags.get(ORIENTATION)
     turn = int(orientation.value) if orientation else 1
     pixels = turn_upright(pixels, turn)
-    traits = [*traits, describe_depth(pixels.dtype), *(["rotated"] if turn > 1 else [])]
+    deep = [] if pixels.dtype == np.uint8 else [describe_depth(pixels.dtype)]
+    found = [*traits, *deep, *(["rotated"] if turn > 1 else [])]
     if pixels.shape[2] not in (1, 3):  # alpha, or further samples
-        pixels, traits = pixels[..., : 3 if pixels.shape[2] > 3 else 1], [*traits, "samples left"]
-    return Picture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(traits))
+        pixels = pixels[..., : 3 if pixels.shape[2] > 3 else 1]
+        found.append("samples left")
+    return Picture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(found))
 
 
 def turn_upright(pixels: Pixels, orientation: int) -> Pixels:

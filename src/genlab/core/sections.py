@@ -1,8 +1,17 @@
 """The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
 
+import re
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+    field_validator,
+    model_validator,
+)
 from typing_extensions import Self
 
 Kind = Literal[
@@ -103,6 +112,21 @@ class ImageParams(_SplitParams):
     emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
 
 
+Word = Annotated[str, Field(min_length=1)]
+Convention = Literal["folders", "table", "webdataset"]
+Pair = Annotated[tuple[Word, Word], Strict(False)]  # YAML has lists
+
+
+class TableParams(Section):
+    """A table that names pictures and their labels; None: found out."""
+
+    file: str | None = Field(None, description="Name of the table in the folder.")
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
+        None, description="Character between cells."
+    )
+    columns: Pair | None = Field(None, description="Columns of file names and of labels.")
+
+
 class SourceParams(Section):
     """Where a dataset of one's own lies, and what cannot be found out by looking at it.
 
@@ -110,31 +134,95 @@ class SourceParams(Section):
     """
 
     path: str = Field(min_length=1, description="Folder, archive or file.")
+    convention: Convention | None = Field(
+        None, description="How the files are arranged.", json_schema_extra=neutral(None)
+    )
     size: int | None = Field(None, ge=4, le=1024, description="Side of a picture in pixels.")
-    channels: Literal["auto", "grey", "rgb"] = Field("auto", description="Colours that are kept.")
+    channels: Literal["auto", "grey", "rgb"] = Field(
+        "auto", description="Colours that are kept.", json_schema_extra=neutral("auto")
+    )
     fit: Literal["crop", "pad", "stretch"] = Field(
-        "crop", description="How a picture that is no square becomes one."
+        "crop",
+        description="How a picture that is no square becomes one.",
+        json_schema_extra=neutral("crop"),
     )
     background: str = Field(
-        "white", min_length=1, description="Colour behind transparent pixels and beside pictures."
+        "white",
+        min_length=1,
+        description="Colour behind transparent pixels and beside pictures.",
+        json_schema_extra=neutral("white"),
     )
-    range: tuple[float, float] | None = Field(
-        None, description="Stored values of black and white, such as [0, 4095]."
+    range: Annotated[tuple[float, float], Strict(False)] | None = Field(
+        None,
+        description="Stored values of black and white, such as [0, 4095].",
+        json_schema_extra=neutral(None),
     )
-    layout: Literal["NHWC", "NCHW"] | None = Field(None, description="Order of an array's axes.")
-    arrays: tuple[str, str] | None = Field(None, description="Names of pictures and labels.")
-    labels: Literal["none", "top", "leaf", "path"] | None = Field(
-        None, description="Which folders name the class."
+    layout: Literal["NHWC", "NCHW"] | None = Field(
+        None, description="Order of an array's axes.", json_schema_extra=neutral(None)
+    )
+    arrays: Pair | None = Field(
+        None, description="Names of pictures and labels.", json_schema_extra=neutral(None)
+    )
+    table: TableParams | None = Field(
+        None, description="Table of labels.", json_schema_extra=neutral(None)
+    )
+    labels: str | None = Field(
+        None,
+        min_length=1,
+        description="Which folders name the class: none, top, leaf or path; or a table's column.",
+        json_schema_extra=neutral(None),
+    )
+    frames: Literal["first", "all"] = Field(
+        "first",
+        description="Frames of an animation or pages of a TIFF that are pictures.",
+        json_schema_extra=neutral("first"),
+    )
+    group: str | None = Field(
+        None,
+        min_length=1,
+        description="Pattern of file names; pictures with equal matches share a split.",
+        json_schema_extra=neutral(None),
+    )
+    val_share: Share | None = Field(
+        None,
+        description="Share of validation where none is official.",
+        json_schema_extra=neutral(None),
+    )
+    test_share: Share | None = Field(
+        None, description="Share of test where none is official.", json_schema_extra=neutral(None)
+    )
+    duplicates: Literal["keep", "drop"] = Field(
+        "keep",
+        description="Whether all of several equal pictures are kept.",
+        json_schema_extra=neutral("keep"),
     )
     unreadable: Literal["refuse", "skip"] | None = Field(
-        None, description="What to do with files that cannot be read; none: skip up to 1 %."
+        None,
+        description="What to do with files that cannot be read; none: skip up to 1 %.",
+        json_schema_extra=neutral(None),
     )
+
+    @field_validator("group")
+    @classmethod
+    def _compile(cls, group: str | None) -> str | None:
+        try:
+            re.compile(group or "")
+        except re.error as error:
+            raise ValueError(f"must be a regular expression ({error}), got {group!r}") from error
+        return group
 
     @model_validator(mode="after")
     def _rise(self) -> Self:
         if self.range and self.range[0] == self.range[1]:
             raise ValueError(f"range must hold two different values, got {list(self.range)}")
         return self
+
+    def shares(self, images: ImageParams) -> dict[str, float]:
+        """Shares of the splits val and test; those of `images` where none are stated."""
+        return {
+            "val": images.val_share if self.val_share is None else self.val_share,
+            "test": images.test_share if self.test_share is None else self.test_share,
+        }
 
 
 class EvaluateParams(Section):

@@ -100,7 +100,7 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     return f"{folder}: {len(draw.grids)} different grids ({dropped}){others}"
 
 
-def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
+def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: int) -> SplitSummary:
     """Split the generated grids of `folder` into `data`.
 
     Writes simplified_dataset_COUNT.npz and objects.npz (keys train, val, test) and manifest.json.
@@ -112,7 +112,7 @@ def split_grids(name: str, params: Params, folder: Path, data: Path, seed: int) 
     grids = _read(folder / GRIDS_FILE, GRIDS_KIND, "grids", GENERATE)
     objects = _read(folder / OBJECTS_FILE, OBJECTS_KIND, "objects", GENERATE)
     count = len(grids)
-    indices = split_indices(count, params.grids.val_share, params.grids.test_share, seed)
+    indices = split_indices(count, params.val_share, params.test_share, seed)
     splits = {split: grids[chosen] for split, chosen in indices.items()}
     tables = {split: take_objects(objects, chosen, count) for split, chosen in indices.items()}
     found = count_duplicates({s: [grid.tobytes() for grid in part] for s, part in splits.items()})

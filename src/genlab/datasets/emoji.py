@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.params import ImageParams
-from genlab.datasets.sources import Images, ImageSet, Labels, Source
+from genlab.core.places import find_place
+from genlab.core.sections import ImageParams
+from genlab.datasets.images import Images, ImageSet, Labels, Source
 
 FONT = "NotoColorEmoji.ttf"
 SYSTEM_FONTS = Path("/usr/share/fonts")
 
 CodePoints = tuple[int, ...]
 TONES = {0x1F3FB: 1, 0x1F3FC: 2, 0x1F3FD: 3, 0x1F3FE: 4, 0x1F3FF: 5}
-LABELS = ("no tone", "light", "medium light", "medium", "medium dark", "dark", "two tones", "flag")
+LABELS = PUBLISHED["emoji"].labels
 TWO_TONES, FLAG = 6, 7
 _REGIONAL, _BLACK_FLAG = range(0x1F1E6, 0x1F200), 0x1F3F4
 # Joiner, variation selectors, the signs of gender and of direction: variants of one picture.
@@ -86,7 +88,7 @@ def group_variants(sequences: Sequence[Sequence[int]], images: Images) -> Labels
 
 
 def _find_font(params: ImageParams) -> Path:
-    wanted = Path(params.emoji_font or Path(params.raw) / FONT)
+    wanted = find_place(params.emoji_font or Path(params.raw) / FONT)
     system = [] if params.emoji_font else sorted(SYSTEM_FONTS.rglob(FONT))
     if found := next(filter(Path.is_file, [wanted, *system]), None):
         return found

@@ -1,6 +1,8 @@
 """Image datasets: read once from their source, split, and loaded as memory-mapped arrays."""
 
 import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from genlab.core.catalogue import Dataset
 from genlab.core.io import atomic_write, map_npy, read_npz, unfit, write_npz
-from genlab.core.params import ImageParams, Params
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
     generate_command,
@@ -17,20 +19,57 @@ from genlab.datasets.manifests import (
     split_command,
     write_manifest,
 )
-from genlab.datasets.sources import Images, ImageSet, Labels, Shape, Source
 from genlab.datasets.splits import (
     EXAMPLES,
     SPLITS,
     SplitSummary,
+    assign_splits,
     count_duplicates,
     split_groups,
 )
+
+Images = npt.NDArray[np.uint8]
+Labels = npt.NDArray[np.int64]
+Shape = tuple[int, int, int]
+ANY_SHAPE = (None, None, None)
 
 KIND, SPLIT_KIND, LABELS_KIND = "generated_images", "split_images", "image_labels"
 LABELS_FILE = "labels.npz"
 CHUNK = 2048
 """Images in memory at once while a file is written: 25 MB at 64 x 64 x 3."""
 LEVELS = 256
+COMPARABLE, TESTED, CHOSEN = 2000, 500, 200
+"""Images of test, test and validation below which `describe_limits` says what they cannot carry."""
+UNLABELLED = -1
+"""Label of an image without a class."""
+NO_CLASS = "no class"
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images with labels, int64 (n,); `read(indices)` returns some of them, uint8 (m, *shape).
+
+    Images of one group (int64 (n,)) must share a split. splits: indices into SPLITS of official
+    ones, int64 (n,), -1 where an image has none.
+    """
+
+    shape: Shape
+    labels: Labels
+    groups: Labels
+    read: Callable[[Labels], Images]
+    splits: Labels | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A dataset's images: parts `train` and `test`, or `all` where there is no such split.
+
+    origin: where they come from, in words. facts: more of that, for the manifest.
+    """
+
+    parts: dict[str, ImageSet]
+    origin: str
+    facts: Mapping[str, Any] | None = None
 
 
 def generate_images(
@@ -40,8 +79,8 @@ def generate_images(
 
     count: most images of each part, evenly spaced in its order; 0 for all.
     Writes `train.npy` and `test.npy` (or `all.npy`, where there is no official test split), uint8
-    (n, height, width, channels); `labels.npz` with each part's labels and, under `PART_groups`, its
-    groups, both int64 (n,); `manifest.json` last.
+    (n, height, width, channels); `labels.npz` with each part's labels and, under `PART_groups` and
+    `PART_splits`, its groups and official splits, int64 (n,); `manifest.json` last.
     """
     counts: dict[str, int] = {}
     arrays: dict[str, Labels] = {}
@@ -51,6 +90,8 @@ def generate_images(
         chosen = np.arange(counts[part]) * size // counts[part]
         write_images(folder / f"{part}.npy", images, chosen)
         arrays |= {part: images.labels[chosen], f"{part}_groups": images.groups[chosen]}
+        if images.splits is not None:
+            arrays[f"{part}_splits"] = images.splits[chosen]
     write_npz(folder / LABELS_FILE, arrays, kind=LABELS_KIND)
     facts = {
         "dataset": name,
@@ -58,29 +99,33 @@ def generate_images(
         "shape": list(next(iter(source.parts.values())).shape),
         "labels": list(labels),
         "source": source.origin,
+        **(source.facts or {}),
     }
     write_manifest(folder, KIND, [*(f"{part}.npy" for part in counts), LABELS_FILE], facts)
     return f"{folder}: " + ", ".join(f"{n} images ({part})" for part, n in counts.items())
 
 
-def split_images(name: str, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
+def split_images(
+    dataset: Dataset, shares: Mapping[str, float], folder: Path, data: Path, seed: int
+) -> SplitSummary:
     """Split the generated images of `folder` into `data`.
 
     An official test split stays as it is, in its order; train and val are drawn from the rest by
-    seed, in groups, and keep the official order. Writes `train.npy`, `val.npy`, `test.npy`, uint8
-    (n, height, width, channels), `labels.npz` (keys train, val, test) and `manifest.json` last.
+    seed, in groups, and keep the official order. shares: of the splits val and test. Writes
+    `train.npy`, `val.npy`, `test.npy`, uint8 (n, height, width, channels), `labels.npz` (keys
+    train, val, test) and `manifest.json` last.
     """
-    manifest, parts = _read_generated(folder)
+    manifest, parts = read_generated(folder)
     shape, names = manifest["shape"], manifest["labels"]
     labels, levels, hashes = {}, {}, {}
-    chosen = _choose(parts, params.images, seed)
+    chosen = _choose(parts, shares, seed)
     for split, (images, indices) in chosen.items():
         levels[split], hashes[split] = write_images(data / f"{split}.npy", images, indices)
         labels[split] = images.labels[indices]
     write_npz(data / LABELS_FILE, labels, kind=LABELS_KIND)
     mean, std = mean_and_std(levels["train"])
     facts: dict[str, Any] = {
-        "dataset": name,
+        "dataset": dataset.name,
         "counts": {split: len(part) for split, part in labels.items()},
         "shape": shape,
         "channel_mean": mean,
@@ -89,10 +134,14 @@ def split_images(name: str, params: Params, folder: Path, data: Path, seed: int)
     record = {**facts, "labels": names, "seed": seed, "generated": manifest}
     write_manifest(data, SPLIT_KIND, [*(f"{s}.npy" for s in SPLITS), LABELS_FILE], record)
     facts["class_counts"] = {
-        split: dict(zip(names, np.bincount(part, minlength=len(names)).tolist(), strict=True))
+        split: dict(
+            zip(names, np.bincount(part[part >= 0], minlength=len(names)).tolist(), strict=True)
+        )
         for split, part in labels.items()
     }
     facts["duplicates"] = count_duplicates(hashes)
+    if dataset.source:
+        facts["limits"] = describe_limits(facts["counts"])
     channels = ("grey",) if shape[2] == 1 else ("red", "green", "blue")
     means = {f"mean {channel}": value for channel, value in zip(channels, mean, strict=True)}
     train, indices = chosen["train"]
@@ -102,11 +151,36 @@ def split_images(name: str, params: Params, folder: Path, data: Path, seed: int)
     )
 
 
-def _read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:
+def describe_limits(counts: Mapping[str, int]) -> list[str]:
+    """Which figures splits of these sizes cannot carry, a sentence each."""
+    test, val = counts["test"], counts["val"]
+    limits = []
+    if test < COMPARABLE:
+        limits.append(
+            f"With {test} test images the Fréchet distance, precision and recall depend on their"
+            " number: compare them among runs on this very split alone (less so from"
+            f" {COMPARABLE} on)."
+        )
+    if test < TESTED:
+        limits.append(
+            f"Of {test} test images, hypotheses about failures find strong effects alone, and a"
+            f" share of 1 % is {test / 100:.1f} images: the near-duplicate rate says little."
+        )
+    if val < CHOSEN:
+        limits.append(
+            f"{val} validation images choose checkpoint, sampler and temperature: another split"
+            " may choose others."
+        )
+    return limits
+
+
+def read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:
     """The manifest and the parts that `generate_images` wrote, with checksums verified."""
     command = generate_command(folder)
     manifest = read_manifest(folder, KIND, command, verify=True)
-    keys = [key for part in manifest["counts"] for key in (part, f"{part}_groups")]
+    own = "understood" in manifest
+    kinds = ("", "_groups", "_splits") if own else ("", "_groups")
+    keys = [f"{part}{kind}" for part in manifest["counts"] for kind in kinds]
     file = folder / LABELS_FILE
     arrays = read_npz(file, kind=LABELS_KIND, keys=keys, producer_command=command)
     parts = {
@@ -114,31 +188,35 @@ def _read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:
             shape=tuple(manifest["shape"]),
             labels=arrays[part],
             groups=arrays[f"{part}_groups"],
-            read=partial(_read_rows, folder / f"{part}.npy"),
+            read=partial(read_rows, folder / f"{part}.npy"),
+            splits=arrays.get(f"{part}_splits"),
         )
         for part in manifest["counts"]
     }
     return manifest, parts
 
 
-def _read_rows(file: Path, indices: Labels) -> Images:
+def read_rows(file: Path, indices: Labels) -> Images:
+    """Some images of a `.npy`, without a mapping that stays open."""
     # Opened for each chunk: pages of a mapping that stays open count as memory in use.
     return np.asarray(np.lib.format.open_memmap(file, mode="c")[indices])
 
 
 def _choose(
-    parts: dict[str, ImageSet], params: ImageParams, seed: int
+    parts: dict[str, ImageSet], shares: Mapping[str, float], seed: int
 ) -> dict[str, tuple[ImageSet, Labels]]:
     """Which images of which part make each split."""
     if "all" in parts:
         images = parts["all"]
-        shares = {"val": params.val_share, "test": params.test_share}
-        indices = split_groups(images.groups, shares, seed)
-        # Neighbours in a font are of one kind: shuffled, the first n of a split represent it.
+        if images.splits is None:
+            indices = split_groups(images.groups, shares, seed)
+        else:
+            indices = assign_splits(images.splits, images.groups, shares, seed)
+        # Neighbours in a font or a folder are alike: shuffled, the first n of a split represent it.
         rng = np.random.default_rng(seed)
         return {split: (images, rng.permutation(indices[split])) for split in SPLITS}
     train, test = parts["train"], parts["test"]
-    drawn = split_groups(train.groups, {"val": params.val_share}, seed)
+    drawn = split_groups(train.groups, {"val": shares["val"]}, seed)
     return {
         "train": (train, drawn["train"]),
         "val": (train, drawn["val"]),
@@ -176,18 +254,21 @@ def mean_and_std(levels: npt.NDArray[np.int64]) -> tuple[list[float], list[float
     return means.tolist(), np.sqrt((shares * deviations**2).sum(axis=1)).tolist()
 
 
-def load_images(path: str | Path, split: str, shape: Shape | None = None) -> Images:
+def load_images(
+    path: str | Path, split: str, shape: tuple[int | None, int | None, int | None] = ANY_SHAPE
+) -> Images:
     """One split of the folder `path`, uint8 (n, height, width, channels), mapped read-only.
 
-    With `shape`, the images must have it. Raises a GenlabError of one line for a missing, truncated
-    or foreign file, and for a folder of another format version.
+    The images must have the `shape`, where it is not None. Raises a GenlabError of one line for a
+    missing, truncated or foreign file, and for a folder of another format version.
     """
     file, command = Path(path) / f"{split}.npy", split_command(path)
     manifest = read_manifest(file.parent, SPLIT_KIND, command)
     images = map_npy(file, producer_command=command)
     try:
-        expected = (manifest["counts"][split], *(shape or manifest["shape"]))
-    except (LookupError, TypeError) as error:
+        sides = (wanted or held for wanted, held in zip(shape, manifest["shape"], strict=True))
+        expected = (manifest["counts"][split], *sides)
+    except (LookupError, TypeError, ValueError) as error:
         fault = f"does not say how many images {split} has and their shape"
         raise unfit(file.parent / MANIFEST_FILE, fault, command) from error
     if images.dtype != np.uint8 or images.shape != expected:
@@ -203,3 +284,16 @@ def load_labels(path: str | Path, split: str) -> Labels:
     """
     file, command = Path(path) / LABELS_FILE, split_command(path)
     return read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=command)[split]
+
+
+def load_classes(path: str | Path, split: str) -> tuple[Labels, tuple[str, ...]]:
+    """`load_labels` and the names of classes; images without one are of a class more, at the end.
+
+    Raises a GenlabError for a missing, truncated or foreign file.
+    """
+    manifest = read_manifest(Path(path), SPLIT_KIND, split_command(path))
+    names = tuple(manifest["labels"])
+    labels = load_labels(path, split)
+    if len(names) and (labels >= 0).all():
+        return labels, names
+    return np.where(labels < 0, len(names), labels), (*names, NO_CLASS)

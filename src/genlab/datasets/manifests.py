@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.io import read_json, sha256, unfit, write_json
-from genlab.core.params import Dataset as Name
 
 MANIFEST_FILE = "manifest.json"
 VERSION = 1
@@ -41,7 +41,13 @@ def read_manifest(
 def generate_command(path: str | Path, stage: str = "generate") -> str:
     """The command that makes the folder `path`, or the dataset of that name, before the split."""
     name = Path(path).name
-    return f"python stages/{stage}.py --dataset {name if name in get_args(Name) else 'DATASET'}"
+    staged = name in PUBLISHED or _params_file(name).is_file()
+    return f"python stages/{stage}.py --dataset {name if staged else 'DATASET'}"
+
+
+def _params_file(name: str) -> Path:
+    """What stage params writes for a dataset."""
+    return Path("results", name, "params.json")
 
 
 def split_command(path: str | Path, dataset: str = "") -> str:
@@ -52,7 +58,9 @@ def split_command(path: str | Path, dataset: str = "") -> str:
     """
     name = dataset or Path(path).name
     place = Path("data", name).resolve()
-    staged = Path("results", name, "params.json").is_file()  # written by stage params
-    if staged and place in (Path(path).resolve(), Path(path).resolve().parent):
+    if _params_file(name).is_file() and place in (
+        Path(path).resolve(),
+        Path(path).resolve().parent,
+    ):
         return f"dvc repro split@{name}"
     return generate_command(name, "split")

@@ -7,8 +7,6 @@ Looked for under `data/raw/` first, in the folders that torchvision uses; then i
 import gzip
 import hashlib
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.core.params import ImageParams
-
-Images = npt.NDArray[np.uint8]
-Labels = npt.NDArray[np.int64]
-Shape = tuple[int, int, int]
+from genlab.core.places import find_place
+from genlab.core.sections import ImageParams
+from genlab.datasets.images import Images, ImageSet, Source
 
 SYSTEM_FOLDERS = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
 
@@ -44,42 +40,22 @@ CELEBA_CROP, CELEBA_SIDE = 148, 64
 CELEBA_ATTRIBUTES = ("Male", "Smiling")
 
 
-@dataclass(frozen=True, eq=False)
-class ImageSet:
-    """Images with labels, int64 (n,); `read(indices)` returns some of them, uint8 (m, *shape).
-
-    Images of one group (int64 (n,)) must share a split.
-    """
-
-    shape: Shape
-    labels: Labels
-    groups: Labels
-    read: Callable[[Labels], Images]
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A published dataset: parts `train` and `test`, or `all` where there is no such split."""
-
-    parts: dict[str, ImageSet]
-    origin: str
-
-
 def open_mnist(name: str, params: ImageParams) -> Source:
     """MNIST or Fashion-MNIST, images (28, 28, 1): four gzipped IDX files (LeCun 1998)."""
     from torchvision import datasets  # here, since importing it takes seconds
 
     loader: Any = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
-    home = Path(params.raw) / loader.__name__ / "raw"
-    files = [f"{stem}-ubyte.gz" for stem in UNPACKED_SHA256[name]]
+    home = find_place(params.raw) / loader.__name__ / "raw"
+    stems = UNPACKED_SHA256[name]
     folders = (home, SYSTEM_FOLDERS.get(name, home))
-    folder = next((f for f in folders if all((f / file).is_file() for file in files)), None)
+    folder = next((f for f in folders if all(_find_file(f, stem) for stem in stems)), None)
     if folder is None:
         folder = home
-        _load(name, loader, params, ", ".join(f"{loader.__name__}/raw/{file}" for file in files))
+        wanted = ", ".join(f"{loader.__name__}/raw/{stem}-ubyte.gz" for stem in stems)
+        _load(name, loader, params, wanted)
     data = {
-        stem: _unpack_checked(folder / file, sha256)
-        for file, (stem, sha256) in zip(files, UNPACKED_SHA256[name].items(), strict=True)
+        stem: _read_checked(_find_file(folder, stem) or folder / f"{stem}-ubyte.gz", sha256)
+        for stem, sha256 in stems.items()
     }
     parts = {}
     for part, prefix in (("train", "train"), ("test", "t10k")):  # the headers have 16 and 8 bytes
@@ -89,9 +65,18 @@ def open_mnist(name: str, params: ImageParams) -> Source:
     return Source(parts, f"torchvision {loader.__name__}, files of {folder}")
 
 
-def _unpack_checked(file: Path, sha256: str) -> bytes:
+def _find_file(folder: Path, stem: str) -> Path | None:
+    """A published file in a folder: packed, or as gunzip or another program unpacked it."""
+    names = (f"{stem}-ubyte.gz", f"{stem}-ubyte", f"{stem.replace('-idx', '.idx')}-ubyte")
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read_checked(file: Path, sha256: str) -> bytes:
+    """The unpacked content of a published file. Raises GenlabError for any other content."""
     try:
-        data = gzip.decompress(file.read_bytes())
+        data = file.read_bytes()
+        if file.suffix == ".gz":
+            data = gzip.decompress(data)
     except (EOFError, OSError, zlib.error) as error:
         raise _damaged(file) from error
     if hashlib.sha256(data).hexdigest() != sha256:
@@ -107,7 +92,9 @@ def open_cifar10(name: str, params: ImageParams) -> Source:
     for part in ("train", "test"):
         loaded = _load(name, CIFAR10, params, CIFAR10.filename, train=part == "train")
         parts[part] = _in_memory(loaded.data, np.array(loaded.targets))
-    return Source(parts, f"torchvision CIFAR10, files of {Path(params.raw) / CIFAR10.base_folder}")
+    return Source(
+        parts, f"torchvision CIFAR10, files of {find_place(params.raw) / CIFAR10.base_folder}"
+    )
 
 
 def open_celeba(name: str, params: ImageParams) -> Source:
@@ -119,7 +106,7 @@ def open_celeba(name: str, params: ImageParams) -> Source:
     from torchvision.datasets import CelebA
     from torchvision.datasets.utils import check_integrity, extract_archive
 
-    folder = Path(params.raw) / CelebA.base_folder
+    folder = find_place(params.raw) / CelebA.base_folder
     photographs = folder / "img_align_celeba"
     archive = photographs.with_suffix(".zip")
     if archive.is_file() and not photographs.is_dir():  # torchvision does it with gdown alone
@@ -180,9 +167,10 @@ def _load(name: str, loader: Any, params: ImageParams, wanted: str, **options: A
     With `params.download` it unpacks archives that are there, and downloads what is not. Raises a
     GenlabError where it finds nothing, or files of other checksums.
     """
-    Path(params.raw).mkdir(parents=True, exist_ok=True)
+    folder = find_place(params.raw)
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        return loader(params.raw, download=params.download, **options)
+        return loader(str(folder), download=params.download, **options)
     except Exception as error:  # torchvision, urllib and gdown each raise their own
         fix = f"put {wanted} into {params.raw} and set images.download to true"
         if name in SYSTEM_FOLDERS:

@@ -62,6 +62,23 @@ def split_groups(groups: Indices, shares: Mapping[str, float], seed: int) -> dic
     return _check_filled(found, len(groups), "images")
 
 
+def assign_splits(
+    official: Indices, groups: Indices, shares: Mapping[str, float], seed: int
+) -> dict[str, Indices]:
+    """The items of each split, where all, some or none have an official one.
+
+    official: of each item, an index into SPLITS, -1 where it has none. A split without items is
+    drawn from the items that have none, and from train, by its share of them; see `split_groups`.
+    """
+    rows = {split: np.flatnonzero(official == index) for index, split in enumerate(SPLITS)}
+    pool = np.sort(np.concatenate([rows["train"], np.flatnonzero(official < 0)]))
+    missing = {split: share for split, share in shares.items() if not len(rows[split])}
+    if not missing:
+        return {**rows, "train": pool}
+    drawn = split_groups(groups[pool], missing, seed)
+    return {**rows, **{split: pool[chosen] for split, chosen in drawn.items()}}
+
+
 def _check_filled(splits: dict[str, Indices], count: int, section: str) -> dict[str, Indices]:
     for name, items in splits.items():
         if not len(items):

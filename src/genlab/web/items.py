@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
+from genlab.core.params import PARAMS_FILE, load_params
 from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
-from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.manifests import MANIFEST_FILE, split_command
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES, COLOURS
 from genlab.grids.shapes import KINDS, Objects
@@ -75,18 +76,25 @@ class Split:
         return str(rows["class"].iloc[0])
 
 
+_params = fresh(load_params)
+
+
+def find_dataset(root: Path, name: str) -> Dataset:
+    """What a dataset of a project states of itself."""
+    return _params(root / PARAMS_FILE).dataset(name)
+
+
 def load_items(folder: Path, split: str) -> Split:
     """A split of the dataset in `folder`.
 
     Raises a GenlabError where the folder is missing or a file of it is broken.
     """
     require(folder)
-    if find_dataset(folder.name).kind == "grids":
+    if find_dataset(folder.parent.parent, folder.name).kind == "grids":
         return Split(_grids(find_data_file(folder), split), _objects(folder / OBJECTS_FILE, split))
-    with reading(folder / MANIFEST_FILE, split_command(folder)) as manifest:
-        labels = load_labels(folder, split)
-        names = pd.Categorical.from_codes(labels, manifest["labels"])
-    parts = pd.DataFrame({"item": np.arange(len(labels)), "class": names})
+    with reading(folder / MANIFEST_FILE, split_command(folder)):
+        names = pd.Categorical.from_codes(*load_classes(folder, split))
+    parts = pd.DataFrame({"item": np.arange(len(names)), "class": names})
     return Split(load_images(folder, split), parts)
 
 
@@ -123,7 +131,7 @@ def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> In
 def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays of `evidence.npz`. Raises a GenlabError before the stage has run."""
     path = root / "data" / "evaluated" / dataset / "evidence.npz"
-    return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(dataset).kind])
+    return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(root, dataset).kind])
 
 
 @partial(fresh, entries=LARGE)
@@ -138,7 +146,7 @@ def find_neighbours(root: Path, dataset: str, chosen: slice) -> list[tuple[Items
     """
     found = read_evidence(root, dataset)
     samples = np.asarray(found["samples"][chosen], dtype=np.uint8)
-    if find_dataset(dataset).kind == "images":
+    if find_dataset(root, dataset).kind == "images":
         nearest = np.asarray(found["sample_nearest"][chosen], dtype=np.uint8)
         said = [f"distance {far:.2f} in features" for far in found["sample_errors"][chosen]]
         return list(zip(samples, nearest, said, strict=True))

@@ -62,7 +62,7 @@ class Jobs:
 
     @property
     def cases_folder(self) -> Path:
-        return self.root / self.params.cases
+        return self.root / Path(self.params.cases).expanduser()
 
     def cases(self) -> list[Case]:
         """All cases. Raises a `GenlabError` where one is faulty, or there is none."""

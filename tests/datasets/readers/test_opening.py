@@ -14,7 +14,7 @@ from PIL import Image
 
 from genlab.core.errors import GenlabError
 from genlab.core.sections import SourceParams
-from genlab.datasets.readers.opening import Pictures, assign_splits, read_pictures
+from genlab.datasets.readers.opening import Pictures, read_pictures
 
 SIDE = 28
 
@@ -320,19 +320,35 @@ def test_the_description_says_what_was_done(tmp_path: Path) -> None:
         assert words in lines
 
 
-@pytest.mark.parametrize(
-    ("official", "expected"),
-    [
-        ([""] * 100, {"train": 80, "val": 10, "test": 10}),
-        (["train"] * 80 + ["test"] * 20, {"train": 72, "val": 8, "test": 20}),
-        (["train"] * 70 + ["val"] * 20 + ["test"] * 10, {"train": 70, "val": 20, "test": 10}),
-        (["train"] * 90 + ["val"] * 10, {"train": 81, "val": 10, "test": 9}),
-    ],
-)
-def test_official_splits_stand_and_others_are_drawn(
-    official: list[str], expected: dict[str, int]
-) -> None:
-    shares = {"val": 0.1, "test": 0.1}
-    rows = assign_splits(official, np.arange(100), shares, seed=0)
-    assert {split: len(chosen) for split, chosen in rows.items()} == expected
-    assert len(np.unique(np.concatenate(list(rows.values())))) == 100
+def test_duplicates_are_kept_together_or_dropped(tmp_path: Path) -> None:
+    folder = write_classes(tmp_path)
+    shutil.copy(folder / "cat/0.png", folder / "cat/copy.png")
+    kept = read(folder)
+    assert len(kept.kept) == 11
+    assert len(np.unique(kept.groups)) == 10
+    dropped = read(folder, duplicates="drop")
+    assert len(dropped.kept) == 10
+    assert any("dropped" in line for line in dropped.describe())
+
+
+def test_pictures_of_one_group_share_it_and_copies_join_groups(tmp_path: Path) -> None:
+    for number in range(9):
+        Image.fromarray(stripes(0, number)).save(tmp_path / f"person{number // 3}_{number}.png")
+    assert len(np.unique(read(tmp_path).groups)) == 9
+    assert len(np.unique(read(tmp_path, group=r"person\d").groups)) == 3
+    shutil.copy(tmp_path / "person0_0.png", tmp_path / "person1_9.png")
+    assert len(np.unique(read(tmp_path, group=r"person(\d)").groups)) == 2
+
+
+def test_frames_are_pictures_where_that_is_asked_for(tmp_path: Path) -> None:
+    for name, kind in (("cat", 0), ("dog", 1)):
+        pages = [Image.fromarray(stripes(kind, number)) for number in range(3)]
+        (tmp_path / name).mkdir()
+        pages[0].save(tmp_path / name / "scan.tif", save_all=True, append_images=pages[1:])
+    first = read(tmp_path)
+    assert len(first.labels) == 2
+    assert any("frames" in line for line in first.describe())
+    pictures = read(tmp_path, frames="all")
+    assert pictures.collection.names[:2] == ["cat/scan.tif[0]", "cat/scan.tif[1]"]
+    np.testing.assert_array_equal(pictures.labels, [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(pictures.items.levels[4, ..., 0], stripes(1, 1))

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from genlab.core.catalogue import DRAWN, PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.images import load_images, load_labels
-from genlab.datasets.readers.opening import Pictures, assign_splits, read_pictures
-from genlab.datasets.splits import SPLITS
+from genlab.datasets.readers.opening import Pictures, read_pictures
+from genlab.datasets.splits import SPLITS, assign_splits
 from genlab.grids.palette import COLOURS
 
 Items = npt.NDArray[np.uint8]
@@ -65,7 +66,7 @@ class Data:
     @property
     def scale(self) -> float:
         """What levels are divided by: 255, or 1 for grids, whose colours are one-hot."""
-        return 1.0 if self.name == "arc_grids" else 255.0
+        return 1.0 if _is_grids(self.name) else 255.0
 
 
 def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data:
@@ -106,8 +107,13 @@ def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
         return _own(dataset.removeprefix(OWN)).__getitem__
-    readers = {"arc_grids": _grids, "dummy": _dummy}
-    return partial(readers.get(dataset, _images), root / dataset)
+    if dataset == DRAWN:
+        return partial(_dummy, root)
+    return partial(_grids if _is_grids(dataset) else _images, root / dataset)
+
+
+def _is_grids(dataset: str) -> bool:
+    return dataset in PUBLISHED and PUBLISHED[dataset].kind == "grids"
 
 
 def _images(folder: Path, split: str) -> Part:
@@ -149,8 +155,10 @@ def _own(path: str) -> dict[str, Part]:
             f"{where}: a goal of the agent needs a class for each picture", path=where
         )
     items = pictures.items.levels.transpose(0, 3, 1, 2)
+    number = {split: index for index, split in enumerate(SPLITS)}
+    official = np.array([number.get(split, -1) for split in pictures.splits])
     try:
-        rows = assign_splits(pictures.splits, pictures.groups, SHARES, SPLIT_SEED)
+        rows = assign_splits(official, pictures.groups, SHARES, SPLIT_SEED)
     except GenlabError as error:
         shares = "splits of 80, 10 and 10 %"
         raise GenlabError(

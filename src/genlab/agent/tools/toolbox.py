@@ -76,7 +76,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         home = above if (above / PARAMS_FILE).is_file() else Path.cwd()
         params = load_params(home / PARAMS_FILE)
         agent = params.agent
-        goal = goal_of(workspace.root) or parse_goal(agent.goal, dataset=agent.dataset)
+        goal = goal_of(workspace.root) or parse_goal(
+            agent.goal, dataset=agent.dataset, own=params.own_datasets
+        )
 
         def open_session(stack: ExitStack) -> Backend | None:
             # A transcript answers the questions of its run alone.

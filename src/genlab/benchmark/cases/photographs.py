@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from genlab.core.errors import GenlabError
+from genlab.core.picture import ORIENTATION, make_plain
 
 if TYPE_CHECKING:
     from genlab.benchmark.scoring.faces import Face
@@ -26,7 +27,6 @@ MAX_PIXELS = 50_000_000
 ASPECT = 0.02  # share by which width over height may differ from the template's
 MIN_SIDE = 64
 MAX_SIDE = 16_384
-ORIENTATION = 0x0112  # tag of EXIF
 TEMPLATE_SIDE = 1024  # longest side of a template in pixels
 AVATAR_SIDE = 512
 HEAD = 2.3  # side of an avatar in widths of its face
@@ -41,7 +41,7 @@ class ImageFault(GenlabError):  # noqa: N818 - may be an outcome of a tool
 
 
 def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image.Image:
-    """Read an image completely: RGB, upright by its EXIF rotation, without metadata.
+    """Read an image completely: sRGB, upright by its EXIF rotation, without metadata.
 
     Transparent pixels become white, as a page shows them. name: how messages call an image that is
     no file. Raises `ImageFault` for a missing file, another format, a truncated file and an image
@@ -138,9 +138,6 @@ def _load(image: Image.Image, name: str) -> Image.Image:
     upright = ImageOps.exif_transpose(image)
     if upright.mode.startswith("I;16"):  # grey of 16 bits, which convert() would clip
         upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
-    if upright.has_transparency_data:
-        layer = upright.convert("RGBA")
-        upright = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
-    plain = upright.convert("RGB")
+    plain = make_plain(upright, "white", []).convert("RGB")
     plain.info = {}
     return plain

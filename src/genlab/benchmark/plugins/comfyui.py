@@ -39,7 +39,7 @@ class ComfyTool(ServiceTool):
     @cached_property
     def nodes(self) -> dict[str, Any]:
         """The nodes of the workflow. Raises a `GenlabError` for a file of another kind."""
-        path = self._folder / self.workflow
+        path = self.place(self.workflow)
         nodes: dict[str, Any] = read_json(path, producer_command="ComfyUI's menu Export (API)")
         entries = nodes.values() if isinstance(nodes, dict) else ()
         if not entries or not all(isinstance(n, dict) and "class_type" in n for n in entries):

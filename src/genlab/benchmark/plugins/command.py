@@ -52,7 +52,7 @@ class CommandTool(TemplateTool):
 
     def unavailable(self) -> str:
         program = self.argv[0]
-        if shutil.which(self._folder / program if "/" in program else program) is None:
+        if shutil.which(self.place(program) if "/" in program else program) is None:
             return f"{program} is not an executable program; correct argv of {self.tool_id}"
         return super().unavailable()
 
@@ -68,7 +68,8 @@ class CommandTool(TemplateTool):
             values |= {"folder": name, "output": str(output), "case": str(folder / "case.json")}
             description = {**values, "template": paths[0], "avatars": paths[1:], "options": options}
             (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-            argv = [str(argument) for argument in self.fill(self.argv, values, paths)]
+            written = [os.path.expanduser(argument) for argument in self.argv]  # before user input
+            argv = [str(argument) for argument in self.fill(written, values, paths)]
             await self._run(argv, folder)
             if not output.is_file():
                 reason = f"{self.argv[0]} wrote no file to {{output}}"

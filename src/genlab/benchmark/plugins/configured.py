@@ -97,6 +97,10 @@ class ConfiguredTool(BaseModel):
         """Values that no message may show."""
         return [os.environ.get(name, "") for name in self.environment]
 
+    def place(self, name: str) -> Path:
+        """Where a file that the tool names lies: relative to tools.yaml, `~` is the home folder."""
+        return self._folder / Path(name).expanduser()
+
     @property
     def files(self) -> list[str]:
         """Files on which the images depend."""
@@ -113,7 +117,7 @@ class ConfiguredTool(BaseModel):
         config = self.model_dump(exclude=_APART, by_alias=True)
         files = {}
         for name in self.files:
-            path = self._folder / name
+            path = self.place(name)
             if path.is_file():
                 found = path.stat()
                 files[name] = _sha256(path, found.st_ctime_ns, found.st_size)

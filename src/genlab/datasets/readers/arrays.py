@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +14,27 @@ from genlab.core.errors import GenlabError
 from genlab.core.picture import Picture
 from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.layout import ALL, split_of
+from genlab.datasets.readers.hdf5 import (
+    HDF5_SUFFIXES,
+    MATLAB_SUFFIXES,
+    load_hdf5,
+    load_matlab,
+)
+from genlab.datasets.readers.labels import Classes, name_rows
+from genlab.datasets.readers.layout import ALL, split_in, split_of
 
 Array = npt.NDArray[Any]
 
-PAIRS = (("x", "y"), ("images", "labels"), ("data", "target"), ("image", "label"), ("X", "Y"))
+PAIRS = (
+    ("x", "y"),
+    ("images", "labels"),
+    ("data", "target"),
+    ("image", "label"),
+    ("X", "Y"),
+    ("X", "y"),
+)
 CHANNELS = (1, 3)
-SUFFIXES = (".npz", ".npy")
+SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES, *MATLAB_SUFFIXES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,55 +51,83 @@ class ArrayLoader:
             index -= len(array)
         raise IndexError(index)
 
+    def part(self, rows: range) -> ArrayLoader:
+        """Return one for these rows."""
+        arrays: list[Array] = []
+        start = 0
+        for array in self.arrays:
+            arrays.append(array[max(0, rows.start - start) : max(0, rows.stop - start)])
+            start += len(array)
+        return ArrayLoader(arrays)
+
+
+class LabelledArray(NamedTuple):
+    """Pictures (n, height, width, channels) of one split; classes (n,): None without one."""
+
+    name: str
+    split: str
+    pictures: Array
+    classes: Classes
+
 
 def read_arrays(path: Path, files: list[Path], source: SourceParams) -> Collection:
     """Read array files of one dataset: of one, or of several that are named after splits.
 
     Raises GenlabError for a damaged file, and where names or axes allow two readings.
     """
-    named = {file: _split_of_file(file) for file in files}
+    named = {file: split_in(file.stem) for file in files}
     if len(files) > 1 and not all(named.values()):
         stray = min(file.name for file, split in named.items() if not split)
         fix = f"name one of them as path, such as {files[0]}"
         message = f"{path}: holds several array files, and {stray} is named after no split"
         raise GenlabError(f"{message}: {fix}", key="source.path", path=path, fix=fix)
-    arrays: list[Array] = []
-    names: list[str] = []
-    splits: list[str] = []
-    classes: list[str | None] = []
+    collected: list[LabelledArray] = []
     unused: list[str] = []
+    notes: dict[str, None] = {}
     for file in files:
         parts, rest = _find_parts(file, _load(file), source)
         unused += rest
         for split, (pictures, labels) in parts.items():
-            split = split or named[file] or ALL
-            names += [f"{file.name}[{row}]" for row in range(len(pictures))]
-            splits += [split] * len(pictures)
-            classes += _name_classes(labels, len(pictures), file)
-            arrays.append(_order_axes(pictures, file, source))
-    kinds = {(array.shape[3], array.dtype) for array in arrays}
+            ordered = _order_axes(pictures, file, source)
+            classes, why = label_array(labels, len(pictures), file)
+            notes |= {why: None} if why else {}
+            collected.append(LabelledArray(file.name, split or named[file], ordered, classes))
+    collection = collect_arrays(path, "arrays", collected)
+    collection.notes.extend(notes)
+    if unused:
+        collection.left_out["other arrays"] = unused
+    return collection
+
+
+def collect_arrays(path: Path, convention: str, parts: Sequence[LabelledArray]) -> Collection:
+    """Collect arrays of pictures. Raises GenlabError where they are of several kinds."""
+    kinds = {(part.pictures.shape[3], part.pictures.dtype) for part in parts}
     if len(kinds) > 1:
         raise GenlabError(f"{path}: arrays of several kinds: {sorted(map(str, kinds))}", path=path)
-    left_out = {"other arrays": unused} if unused else {}
-    loader = ArrayLoader(arrays)
-    return Collection(path, "arrays", names, splits, classes, loader, left_out)
-
-
-def _split_of_file(file: Path) -> str:
-    for word in file.stem.lower().replace("-", "_").split("_"):
-        if split := split_of(word):
-            return split
-    return ""
+    return Collection(
+        path=path,
+        convention=convention,
+        names=[f"{part.name}[{row}]" for part in parts for row in range(len(part.pictures))],
+        splits=[part.split for part in parts for _ in range(len(part.pictures))],
+        classes=[name for part in parts for name in part.classes],
+        load=ArrayLoader([part.pictures for part in parts]),
+    )
 
 
 def _load(file: Path) -> Mapping[str, Array]:
     try:
+        if file.suffix.lower() in HDF5_SUFFIXES:
+            return load_hdf5(file)
+        if file.suffix.lower() in MATLAB_SUFFIXES:
+            return load_matlab(file)
         loaded = np.load(file, allow_pickle=False, mmap_mode="r")
         if isinstance(loaded, np.ndarray):
             return {"": loaded}
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+    except GenlabError:
+        raise
+    except Exception as error:  # numpy, h5py and scipy raise whatever their formats meet
         reason = " ".join(str(error).split())[:120]
         pickled = "Object arrays" in reason or "pickled" in reason
         held = "it holds Python objects, which are never opened" if pickled else reason
@@ -102,12 +142,14 @@ def _find_parts(
     parts: dict[str, tuple[Array, Array | None]] = {}
     used: set[str] = set()
     stated = [tuple(source.arrays)] if source.arrays else []
-    for pictures, labels in (*stated, *PAIRS):
-        for prefix, suffix, split in _affixes(arrays):
-            key, other = prefix + pictures + suffix, prefix + labels + suffix
-            if key in arrays and split not in parts:
-                parts[split] = arrays[key], arrays.get(other)
-                used |= {key, other}
+    for labelled in (True, False):  # X with y is rather labelled than X without Y
+        for pictures, labels in (*stated, *PAIRS):
+            for prefix, suffix, split in _affixes(arrays):
+                key, other = prefix + pictures + suffix, prefix + labels + suffix
+                fits = key in arrays and (other in arrays or not labelled)
+                if fits and split not in parts and key not in used:
+                    parts[split] = arrays[key], arrays.get(other)
+                    used |= {key, other}
     if not parts and len(arrays) == 1:
         parts[ALL] = next(iter(arrays.values())), None
         used = set(arrays)
@@ -154,26 +196,14 @@ def _refuse_shape(file: Path, array: Array, rule: str) -> NoReturn:
     raise GenlabError(f"{file}: {rule}, got {array.dtype} {array.shape}", path=file)
 
 
-def _name_classes(labels: Array | None, count: int, file: Path) -> list[str | None]:
-    """Class names of an array of labels: whole numbers however written, words, or one-hot rows."""
+def label_array(labels: Array | None, count: int, file: Path) -> tuple[Classes, str]:
+    """Classes of `count` pictures by an array beside them, and why there are none.
+
+    Raises GenlabError where the array is of another length.
+    """
     if labels is None:
-        return [None] * count
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim == 2 and labels.dtype.kind in "buif":
-        if ((labels == 0) | (labels == 1)).all() and (labels.sum(axis=1) == 1).all():
-            labels = labels.argmax(axis=1)
-        else:
-            return [None] * count  # several classes at once
-    if labels.shape != (count,):
+        return [None] * count, ""
+    if len(labels) != count or labels.ndim > 2:
         message = f"{file}: {count} pictures, but labels of shape {labels.shape}"
         raise GenlabError(message, path=file)
-    if labels.dtype.kind == "f":
-        if not (np.isfinite(labels).all() and (labels == np.rint(labels)).all()):
-            return [None] * count  # a measured value
-        labels = labels.astype(np.int64)
-    if labels.dtype.kind == "S":
-        labels = np.char.decode(labels, "utf-8")
-    if labels.dtype.kind in "iub":
-        return [None if label == -1 else str(int(label)) for label in labels.tolist()]
-    return [str(label) for label in labels.tolist()]
+    return name_rows(labels)

@@ -11,10 +11,13 @@ from genlab.core.picture import Picture
 
 
 class Loader(Protocol):
-    """Loads pictures by their number; other processes get a copy of it."""
+    """Loads pictures by their number."""
 
     def __call__(self, index: int, side: int) -> Picture:
         """Load a picture that will be reduced to `side`. Raises Unreadable where it cannot."""
+
+    def part(self, rows: range) -> Loader:
+        """Return a loader of these rows alone, to be sent to another process."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ import tempfile
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -29,18 +29,48 @@ MAX_GROWTH = 1 << 38  # of all files of a packed archive
 START = 16  # bytes that tell what a file is
 
 
-class Files(Protocol):
-    """Files by name. names: relative, with `/`, sorted; debris: names of what was left out."""
+class Contents(Protocol):
+    """Reads files by name; other processes get a copy of it."""
+
+    def read(self, name: str, most: int = MAX_BYTES) -> bytes:
+        """Return the content of a file, at most `most` bytes of it. Raises OSError, Unreadable."""
+
+    def part(self, names: Sequence[str]) -> Contents:
+        """Return one that reads these names at least."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a folder or an archive. names: relative, with `/`; debris: what was left out.
+
+    Both are sorted.
+    """
 
     path: Path
     names: list[str]
     debris: list[str]
+    contents: Contents
+
+    @classmethod
+    def collect(cls, path: Path, names: Iterable[str], contents: Contents) -> Files:
+        """Sort names, and take out those of debris."""
+        wanted: list[str] = []
+        debris: list[str] = []
+        for name in names:
+            (debris if is_debris(name) else wanted).append(name)
+        wanted.sort(key=lambda name: (natural_key(name), name))
+        return cls(path, wanted, sorted(debris), contents)
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file. Raises GenlabError where it cannot be read."""
+        """Return the content of a file."""
+        return self.contents.read(name)
 
     def start(self, name: str) -> bytes:
-        """Return its first START bytes."""
+        """Return its first START bytes; none where it cannot be read."""
+        try:
+            return self.contents.read(name, START)
+        except (OSError, Unreadable):
+            return b""
 
 
 def open_files(path: Path) -> Files:
@@ -50,14 +80,14 @@ def open_files(path: Path) -> Files:
     GenlabError where `path` is missing or neither.
     """
     if path.is_dir():
-        folder = Folder(path)
-        if len(folder.names) == 1 and is_archive(path / folder.names[0]):
-            return open_files(path / folder.names[0])
-        return folder
+        files = Files.collect(path, _walk(path), FolderContents(path))
+        if len(files.names) == 1 and is_archive(path / files.names[0]):
+            return open_files(path / files.names[0])
+        return files
     if not path.exists():
         raise GenlabError(f"{path} is not there; name a folder, an archive or a file", path=path)
     if is_archive(path):
-        return Zip(path) if path.name.lower().endswith(ZIPS) else Tar(path)
+        return open_zip(path) if path.name.lower().endswith(ZIPS) else open_tar(path)
     raise GenlabError(f"{path}: neither a folder nor a zip or tar archive", path=path)
 
 
@@ -66,19 +96,17 @@ def is_archive(path: Path) -> bool:
     return path.name.lower().endswith((*ZIPS, *TARS))
 
 
+def is_tar(path: Path) -> bool:
+    """Whether a path is a tar archive, by its ending, or a folder of such."""
+    if path.is_dir():
+        return any(path.glob("*.tar"))
+    return path.name.lower().endswith(TARS)
+
+
 def is_debris(name: str) -> bool:
     """Whether a system or a tool left this file there, or its name leads out of the archive."""
     parts = PurePosixPath(name).parts
     return any(part.startswith((".", "/")) or part.lower() in DEBRIS for part in parts)
-
-
-def sort_names(names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the names to read, sorted, and those of debris."""
-    wanted: list[str] = []
-    debris: list[str] = []
-    for name in names:
-        (debris if is_debris(name) else wanted).append(name)
-    return sorted(wanted, key=lambda name: (natural_key(name), name)), sorted(debris)
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
@@ -99,116 +127,79 @@ def _split_digits(text: str) -> Iterator[str]:
             start = end
 
 
-@dataclass
-class Folder:
-    """Files of a folder and of its folders; links are followed once."""
+@dataclass(frozen=True)
+class FolderContents:
+    """Reads files of a folder."""
 
     path: Path
-    names: list[str] = field(init=False)
-    debris: list[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.names, self.debris = sort_names(self._walk())
-
-    def _walk(self) -> Iterator[str]:
-        seen: set[tuple[int, int]] = set()
-        for place, folders, names in os.walk(self.path, followlinks=True):
-            state = os.stat(place)
-            if (state.st_dev, state.st_ino) in seen:
-                folders.clear()
-                continue
-            seen.add((state.st_dev, state.st_ino))
-            relative = Path(place).relative_to(self.path)
-            for name in names:
-                yield (relative / name).as_posix()
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        return (self.path / name).read_bytes()
-
-    def start(self, name: str) -> bytes:
-        """Return its first bytes."""
+    def read(self, name: str, most: int = MAX_BYTES) -> bytes:
+        """Return the content of a file, at most `most` bytes of it."""
         with (self.path / name).open("rb") as file:
-            return file.read(START)
+            return file.read(most)
+
+    def part(self, names: Sequence[str]) -> FolderContents:
+        """Return itself."""
+        return self
 
 
-@dataclass
-class Zip:
-    """Files of a zip archive."""
+def _walk(path: Path) -> Iterator[str]:
+    """Names of the files of a folder and of its folders; links are followed once."""
+    seen: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(path, followlinks=True):
+        state = os.stat(place)
+        if (state.st_dev, state.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        relative = Path(place).relative_to(path)
+        for name in names:
+            yield (relative / name).as_posix()
+
+
+@dataclass(frozen=True)
+class ZipContents:
+    """Reads files of a zip archive."""
 
     path: Path
-    names: list[str] = field(init=False)
-    debris: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        try:
-            entries = [entry for entry in self._archive.infolist() if not entry.is_dir()]
-        except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
-            message = f"{self.path}: no whole zip archive ({error})"
-            raise GenlabError(message, path=self.path) from error
-        _check_size(self.path, len(entries), sum(entry.file_size for entry in entries))
-        regular = [entry for entry in entries if (entry.external_attr >> 28) != 0xA]  # no links
-        self.names, self.debris = sort_names(entry.filename for entry in regular)
-
-    @cached_property
-    def _archive(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(self.path)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in vars(self).items() if key != "_archive"}
 
     def read(self, name: str, most: int = MAX_BYTES) -> bytes:
         """Return the content of a file, at most `most` bytes of it."""
         try:
-            with self._archive.open(name) as file:
+            with _open_archive(self.path).open(name) as file:
                 return file.read(most)
         except (zipfile.BadZipFile, RuntimeError, zlib.error, EOFError) as error:
             raise Unreadable(f"{name}: {error}", path=self.path) from error
 
-    def start(self, name: str) -> bytes:
-        """Return its first bytes."""
-        return self.read(name, START)
+    def part(self, names: Sequence[str]) -> ZipContents:
+        """Return itself."""
+        return self
 
 
-@dataclass
-class Tar:
-    """Files of a tar archive; a packed one is unpacked, as one tar, into a temporary file."""
+@lru_cache(maxsize=1)
+def _open_archive(path: Path) -> zipfile.ZipFile:
+    """Open a zip archive, whose directory each process reads once."""
+    return zipfile.ZipFile(path)
 
-    path: Path
-    names: list[str] = field(init=False)
-    debris: list[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.plain = self.path
-        self.places: dict[str, tuple[int, int]] = {}
-        total = 0
-        try:
-            if not self.path.name.lower().endswith(".tar"):
-                self._temporary = tempfile.TemporaryDirectory(prefix="genlab-tar-")
-                self.plain = Path(self._temporary.name, "plain.tar")
-                self._unpack()
-            with tarfile.open(self.plain, "r:") as archive:
-                for member in archive:
-                    if member.isfile():  # no links
-                        total += member.size
-                        _check_size(self.path, len(self.places), total)
-                        place = (member.offset_data, member.size)
-                        self.places[member.name.removeprefix("./")] = place
-        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-            message = f"{self.path}: no whole tar archive ({error})"
-            raise GenlabError(message, path=self.path) from error
-        self.names, self.debris = sort_names(self.places)
+def open_zip(path: Path) -> Files:
+    """Open a zip archive. Raises GenlabError where it is damaged or too large."""
+    _open_archive.cache_clear()  # of another archive that was here before
+    try:
+        entries = [entry for entry in _open_archive(path).infolist() if not entry.is_dir()]
+    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
+        raise GenlabError(f"{path}: no whole zip archive ({error})", path=path) from error
+    _check_size(path, len(entries), sum(entry.file_size for entry in entries))
+    regular = [entry for entry in entries if (entry.external_attr >> 28) != 0xA]  # no links
+    return Files.collect(path, (entry.filename for entry in regular), ZipContents(path))
 
-    def _unpack(self) -> None:
-        size = 0
-        with gzip.open(self.path) as source, self.plain.open("wb") as target:
-            while chunk := source.read(1 << 20):
-                size += len(chunk)
-                _check_size(self.path, 0, size)
-                target.write(chunk)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in vars(self).items() if key != "_temporary"}
+@dataclass(frozen=True)
+class TarContents:
+    """Reads files of a tar that is not packed. places: offset and size of each, by name."""
+
+    plain: Path
+    places: Mapping[str, tuple[int, int]]
 
     def read(self, name: str, most: int = MAX_BYTES) -> bytes:
         """Return the content of a file, at most `most` bytes of it."""
@@ -217,9 +208,47 @@ class Tar:
             file.seek(offset)
             return file.read(min(size, most))
 
-    def start(self, name: str) -> bytes:
-        """Return its first bytes."""
-        return self.read(name, START)
+    def part(self, names: Sequence[str]) -> TarContents:
+        """Return one that reads these names."""
+        return TarContents(self.plain, {name: self.places[name] for name in names})
+
+
+def open_tar(path: Path) -> Files:
+    """Open a tar archive; a packed one is unpacked, as one tar, until the process ends.
+
+    Raises GenlabError where it is damaged or too large.
+    """
+    places: dict[str, tuple[int, int]] = {}
+    total = 0
+    try:
+        plain = path if path.name.lower().endswith(".tar") else _unpack(path)
+        with tarfile.open(plain, "r:") as archive:
+            for member in archive:
+                if member.isfile():  # no links
+                    total += member.size
+                    _check_size(path, len(places), total)
+                    place = (member.offset_data, member.size)
+                    places[member.name.removeprefix("./")] = place
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise GenlabError(f"{path}: no whole tar archive ({error})", path=path) from error
+    return Files.collect(path, places, TarContents(plain, places))
+
+
+def _unpack(path: Path) -> Path:
+    """Unpack a tar.gz as one tar into a temporary folder of this process."""
+    handle, plain = tempfile.mkstemp(".tar", dir=_make_temporary().name)
+    size = 0
+    with gzip.open(path) as source, open(handle, "wb") as target:
+        while chunk := source.read(1 << 20):
+            size += len(chunk)
+            _check_size(path, 0, size)
+            target.write(chunk)
+    return Path(plain)
+
+
+@cache
+def _make_temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="genlab-tar-")
 
 
 def _check_size(path: Path, files: int, size: int) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.readers.arrays import ArrayLoader
+from genlab.datasets.readers.arrays import LabelledArray, collect_arrays
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.files import MAX_BYTES, Files
-from genlab.datasets.readers.layout import ALL, split_of
+from genlab.datasets.readers.layout import split_in
 
 Array = npt.NDArray[Any]
 
@@ -69,29 +69,21 @@ def read_idx(files: Files, arrays: dict[str, Array]) -> Collection:
     labels = {_stem(name): array for name, array in arrays.items() if array.ndim == 1}
     if not pictures:
         raise GenlabError(f"{files.path}: its IDX files hold no pictures", path=files.path)
-    names: list[str] = []
-    splits: list[str] = []
-    classes: list[str | None] = []
+    parts: list[LabelledArray] = []
     for name, array in pictures.items():
         own = labels.get(_stem(name))
         if own is not None and len(own) != len(array):
             message = f"{files.path}: {name}: {len(array)} pictures, but {len(own)} labels"
             raise GenlabError(message, path=files.path / name)
-        names += [f"{name}[{row}]" for row in range(len(array))]
-        splits += [_split_of_name(name)] * len(array)
-        classes += [None] * len(array) if own is None else [str(value) for value in own.tolist()]
-    stacked = [array if array.ndim == 4 else array[..., None] for array in pictures.values()]
-    loader = ArrayLoader(stacked)
-    return Collection(files.path, "IDX files", names, splits, classes, loader)
+        classes: list[str | None] = [None] * len(array)
+        if own is not None:
+            classes = [str(value) for value in own.tolist()]
+        stacked = array if array.ndim == 4 else array[..., None]
+        parts.append(LabelledArray(name, split_in(name), stacked, classes))
+    return collect_arrays(files.path, "IDX files", parts)
 
 
 def _stem(name: str) -> str:
     """What the names of pictures and of their labels have in common."""
     plain = PurePosixPath(name).name.lower().removesuffix(".gz")
     return re.sub(r"images?|labels?|[-_.]?idx\d|[-_.]ubyte", "", plain)
-
-
-def _split_of_name(name: str) -> str:
-    words = re.split(r"[-_.]", PurePosixPath(name).name.lower())
-    meant = [split_of("test" if word == "t10k" else word) for word in words]
-    return next((split for split in meant if split), ALL)

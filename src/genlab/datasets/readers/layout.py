@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from genlab.core.errors import GenlabError
 
@@ -16,7 +17,8 @@ SPLIT_WORDS = {
     "test": "test", "testing": "test",
 }  # fmt: skip
 ALL = ""  # the split of items without an official one
-Labels = Literal["none", "top", "leaf", "path"]
+FolderLabels = Literal["none", "top", "leaf", "path"]
+FOLDER_LABELS = get_args(FolderLabels)
 
 
 @dataclass
@@ -37,7 +39,14 @@ def split_of(word: str) -> str | None:
     return SPLIT_WORDS.get(word.lower())
 
 
-def arrange(names: Sequence[str], path: Path, labels: Labels | None = None) -> Layout:
+def split_in(name: str) -> str:
+    """The split that a word of a file's name means, ALL where none does."""
+    words = re.split(r"[-_. ]", name.rpartition("/")[2])
+    meant = [split_of("test" if word.lower() == "t10k" else word) for word in words]
+    return next((split for split in meant if split), ALL)
+
+
+def arrange(names: Sequence[str], path: Path, labels: FolderLabels | None = None) -> Layout:
     """Find splits and classes in the names of pictures.
 
     labels: which folders are the class; None: found out. Raises GenlabError, naming the key that
@@ -91,7 +100,7 @@ def _unwrap(paths: list[list[str]]) -> list[list[str]]:
     return paths
 
 
-def _class_of(folders: list[str], labels: Labels | None) -> str | None:
+def _class_of(folders: list[str], labels: FolderLabels | None) -> str | None:
     if labels == "none" or not folders:
         return None
     return {"top": folders[0], "leaf": folders[-1]}.get(labels or "path", "/".join(folders))

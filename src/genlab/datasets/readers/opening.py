@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,28 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
+from genlab.core.places import find_place
 from genlab.core.sections import SourceParams
-from genlab.datasets.readers.arrays import SUFFIXES, read_arrays
+from genlab.datasets.readers import arrays, idx, parquet, tiff, webdataset
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.files import Folder, natural_key, open_files
+from genlab.datasets.readers.files import (
+    Files,
+    FolderContents,
+    is_archive,
+    is_tar,
+    natural_key,
+    open_files,
+)
 from genlab.datasets.readers.folders import find_pictures, read_folders
-from genlab.datasets.readers.idx import find_idx, read_idx
-from genlab.datasets.readers.layout import ALL, list_some
-from genlab.datasets.readers.reading import Items, read_items
-from genlab.datasets.splits import SPLITS, split_groups
+from genlab.datasets.readers.layout import list_some
+from genlab.datasets.readers.reading import Items, Spread, choose, load_sample, read_items
 
 Numbers = npt.NDArray[np.int64]
 UNLABELLED = -1
+READABLE = (
+    "pictures in folders, or a zip or tar archive of these; WebDataset tars; .npz, .npy, .h5, .mat,"
+    " IDX, Parquet; a TIFF stack"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +43,8 @@ class Pictures:
     """A source that was read.
 
     splits: of each item of `items`; labels: indices into `classes`, UNLABELLED where it has none.
-    groups: equal numbers for items of equal pixels.
+    groups: equal numbers for items that must share a split. kept: rows of the items of the dataset,
+    which are all, but for duplicates that are to be dropped.
     """
 
     collection: Collection
@@ -41,14 +53,14 @@ class Pictures:
     classes: list[str]
     labels: Numbers
     groups: Numbers
+    kept: Numbers
 
-    def summarise(self) -> dict[str, Any]:
-        """What was understood, for programs."""
-        items, counts = (
-            self.items,
-            np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes)),
-        )
+    def summarise(self, named: int | None = None) -> dict[str, Any]:
+        """What was understood, for programs. named: most names of files left out, by reason."""
+        items = self.items
+        counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
         sizes = items.sizes.most_common()
+        left_out = {**self.collection.left_out, "unreadable": items.unreadable}
         return {
             "path": str(self.collection.path),
             "kind": "images",
@@ -62,9 +74,22 @@ class Pictures:
             "splits": dict(Counter(split for split in self.splits if split)),
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
             "traits": dict(sorted(items.traits.items())),
-            "left_out": {**self.collection.left_out, "unreadable": items.unreadable},
-            "duplicates": len(self.groups) - len(np.unique(self.groups)),
+            "left_out": {
+                reason: {"count": len(names), "names": names[:named]}
+                for reason, names in left_out.items()
+            },
+            "duplicates": self._count_duplicates(),
+            "groups": len(np.unique(self.groups)),
         }
+
+    def _count_duplicates(self) -> dict[str, int]:
+        """Surplus copies in all, and how many pictures of a later split are in an earlier one."""
+        digests = self.items.digests
+        across = 0
+        official: dict[bytes, str] = {}
+        for digest, split in zip(digests, self.splits, strict=True):
+            across += official.setdefault(digest, split) != split
+        return {"all": len(digests) - len(set(digests)), "across_splits": across}
 
     def describe(self) -> list[str]:
         """What was understood, in lines."""
@@ -82,67 +107,95 @@ class Pictures:
         if classes := facts["classes"]:
             named = [f"{name} ({count:,})" for name, count in classes.items()]
             lines.append(f"{len(classes)} classes: {list_some(named, 12)}")
+        lines += self.collection.notes
         if self.classes and (without := int((self.labels == UNLABELLED).sum())):
             lines.append(f"without a class: {without:,}")
         if splits := facts["splits"]:
             named = [f"{split} ({count:,})" for split, count in splits.items()]
             lines.append(f"official splits: {', '.join(named)}")
         lines += [f"{trait}: {count:,}" for trait, count in facts["traits"].items()]
-        for reason, names in facts["left_out"].items():
-            if names:
+        for reason, files in facts["left_out"].items():
+            if names := files["names"]:
                 lines.append(f"left out, {reason} ({len(names):,}): {list_some(names)}")
-        if facts["duplicates"]:
-            lines.append(f"exact duplicates: {facts['duplicates']:,}")
+        copies = facts["duplicates"]
+        if copies["all"]:
+            across = f", {copies['across_splits']:,} of them across official splits"
+            dropped = "" if len(self.kept) == facts["count"] else "; dropped"
+            lines.append(
+                f"exact duplicates: {copies['all']:,}{across if self._is_split else ''}{dropped}"
+            )
+        if facts["groups"] + copies["all"] < facts["count"]:
+            lines.append(f"groups, each within one split: {facts['groups']:,}")
+        if crossing := self._count_crossing():
+            lines.append(f"groups across official splits, which stay as they are: {crossing:,}")
         return lines
 
+    @property
+    def _is_split(self) -> bool:
+        """Whether official splits separate pictures."""
+        return len(set(self.splits)) > 1
 
-def assign_splits(
-    official: Sequence[str], groups: Numbers, shares: Mapping[str, float], seed: int
-) -> dict[str, Numbers]:
-    """The items of each split, where all, some or none have an official one.
-
-    official: of each item, empty where it has none. A split without items is drawn from the items
-    that have none, and from train, by its share of them; see `split_groups`.
-    """
-    given = np.array(official)
-    rows = {split: np.flatnonzero(given == split) for split in SPLITS}
-    pool = np.sort(np.concatenate([rows["train"], np.flatnonzero(given == ALL)]))
-    missing = {split: share for split, share in shares.items() if not len(rows[split])}
-    if not missing:
-        return {**rows, "train": pool}
-    drawn = split_groups(groups[pool], missing, seed)
-    return {**rows, **{split: pool[chosen] for split, chosen in drawn.items()}}
+    def _count_crossing(self) -> int:
+        """Number of groups with pictures of several official splits."""
+        pairs = set(zip(self.groups.tolist(), self.splits, strict=True))
+        return sum(count > 1 for count in Counter(group for group, _ in pairs).values())
 
 
 def open_collection(source: SourceParams) -> Collection:
     """Find the convention of a source. Raises GenlabError of one line where there is none."""
-    path = Path(source.path).expanduser()
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return read_arrays(path, [path], source)
+    path = find_place(source.path)
+    if path.is_file():
+        suffix = path.suffix.lower()
+        if suffix in arrays.SUFFIXES:
+            return arrays.read_arrays(path, [path], source)
+        if suffix in parquet.SUFFIXES:
+            return parquet.read_parquet(path, [path], source)
+        if suffix in tiff.SUFFIXES:
+            return tiff.read_tiff(path)
+        if not is_archive(path):  # one picture, to be encoded or reconstructed
+            alone = Files.collect(path, [path.name], FolderContents(path.parent))
+            pictures, others = find_pictures(alone)
+            if pictures:
+                return read_folders(alone, pictures, others, source)
     files = open_files(path)
+    if files.names and path.is_dir() and all(name.endswith(".tar") for name in files.names):
+        files = webdataset.open_shards(files)
     pictures, others = find_pictures(files)
-    arrays = [name for name in others if name.lower().endswith(SUFFIXES)]
-    if arrays and not pictures and isinstance(files, Folder):
-        collection = read_arrays(path, [files.path / name for name in arrays], source)
-        rest = [name for name in others if name not in arrays]
-        left_out = {"debris of systems and tools": files.debris, "no arrays": rest}
-        collection.left_out.update({why: names for why, names in left_out.items() if names})
-        return collection
-    if not pictures and (idx := find_idx(files, others)):
-        collection = read_idx(files, idx)
-        rest = [name for name in others if name not in idx]
+    if pictures:
+        sides = webdataset.find_sides(pictures, others) if is_tar(files.path) else {}
+        if source.convention == "webdataset" or (sides and source.convention is None):
+            return webdataset.read_webdataset(files, pictures, sides, source)
+        return read_folders(files, pictures, others, source)
+    for reader, suffixes in (
+        (arrays.read_arrays, arrays.SUFFIXES),
+        (parquet.read_parquet, parquet.SUFFIXES),
+    ):
+        named = [name for name in others if name.lower().endswith(suffixes)]
+        if named and files.path.is_dir():
+            collection = reader(path, [files.path / name for name in named], source)
+            rest = [name for name in others if name not in named]
+            left_out = {"debris of systems and tools": files.debris, "other files": rest}
+            collection.left_out.update({why: names for why, names in left_out.items() if names})
+            return collection
+    if arrays_of_idx := idx.find_idx(files, others):
+        collection = idx.read_idx(files, arrays_of_idx)
+        rest = [name for name in others if name not in arrays_of_idx]
         return replace(collection, left_out={"no IDX files": rest} if rest else {})
-    if not pictures:
-        held = list_some(others) if others else "no files"
-        readable = "pictures in folders, a zip or tar archive of these, IDX files, .npz or .npy"
-        raise GenlabError(f"{path}: holds {held}; what is read: {readable}", path=path)
-    return read_folders(files, pictures, others, source)
+    held = list_some(others) if others else "no files"
+    raise GenlabError(f"{path}: holds {held}; what is read: {READABLE}", path=path)
 
 
-def read_pictures(source: SourceParams, file: Path | None = None) -> Pictures:
+def find_size(source: SourceParams) -> int:
+    """Find the side that the pictures of a source will have."""
+    collection = open_collection(source)
+    return choose(load_sample(collection, source), source, collection.path).size
+
+
+def read_pictures(source: SourceParams, file: Path | None = None, spread: Spread = map) -> Pictures:
     """Read a source whole.
 
-    file: of the levels (.npy); None: they are kept in memory.
+    file: of the levels (.npy); None: they are kept in memory. spread: maps a function over pieces
+    of work, in their order.
     """
     collection = open_collection(source)
     if file is None:
@@ -150,17 +203,44 @@ def read_pictures(source: SourceParams, file: Path | None = None) -> Pictures:
             items = read_items(collection, source, Path(folder, "levels.npy"))
             items = replace(items, levels=np.array(items.levels))
     else:
-        items = read_items(collection, source, file)
+        items = read_items(collection, source, file, spread)
     named = [collection.classes[row] for row in items.rows]
     classes = sorted({name for name in named if name is not None}, key=natural_key)
     number = {name: index for index, name in enumerate(classes)}
     labels = [UNLABELLED if name is None else number[name] for name in named]
-    distinct = {digest: index for index, digest in enumerate(dict.fromkeys(items.digests))}
+    names = [collection.names[row] for row in items.rows]
+    first = dict(zip(reversed(items.digests), range(len(names) - 1, -1, -1), strict=True))
+    copies = np.array([first[digest] for digest in items.digests], dtype=np.int64)
+    drop = source.duplicates == "drop"
     return Pictures(
         collection=collection,
         items=items,
         splits=[collection.splits[row] for row in items.rows],
         classes=classes,
         labels=np.array(labels, dtype=np.int64),
-        groups=np.array([distinct[digest] for digest in items.digests], dtype=np.int64),
+        groups=group_items(copies, names, source.group),
+        kept=np.unique(copies) if drop else np.arange(len(names)),
     )
+
+
+def group_items(copies: Numbers, names: Sequence[str], pattern: str | None) -> Numbers:
+    """Equal numbers for equal pictures, and for those whose names match a pattern alike.
+
+    copies: of each item, the first one that is equal. A match is the pattern's first group, or all
+    of it; a name without a match is by itself.
+    """
+    if pattern is None:
+        return copies
+    from scipy.sparse import coo_array  # here, since importing it takes long
+    from scipy.sparse.csgraph import connected_components
+
+    matches = [re.search(pattern, name) for name in names]
+    first: dict[str, int] = {}
+    alike = [
+        first.setdefault(match[1] if match.groups() else match[0], row) if match else row
+        for row, match in enumerate(matches)
+    ]
+    rows = np.arange(len(names))
+    ends = np.concatenate([copies, np.array(alike, dtype=np.int64)])
+    links = coo_array((np.ones(len(ends)), (np.tile(rows, 2), ends)), shape=(len(names),) * 2)
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.picture import Picture, Unreadable
 from genlab.core.progress import progress
 from genlab.core.sections import SourceParams
-from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.collection import Collection, Loader
 from genlab.datasets.readers.layout import list_some
 from genlab.datasets.readers.levels import Scale, find_scale
 
@@ -31,6 +31,7 @@ Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 SAMPLE = 200  # pictures, evenly spaced, that size, colours and scale are chosen from
 CHUNK = 200  # pictures of a piece of work
+FEW = 2000  # up to so many pictures are read before other processes would have started
 LARGEST = 64  # side in pixels where none is stated
 STEP = 4  # that a side is a multiple of, where none is stated
 TOLERATED = 0.01  # share of unreadable pictures that are left out without a word of the user
@@ -87,7 +88,7 @@ def read_items(
     spread: maps a function over pieces of work, in their order. Raises GenlabError where too many
     cannot be read, or where the scale of values is in doubt.
     """
-    sample = _load_sample(collection, source)
+    sample = load_sample(collection, source)
     try:
         return _read(collection, source, choose(sample, source, collection.path), file, spread)
     except _ColourError:
@@ -95,7 +96,7 @@ def read_items(
         return _read(collection, source, choose(sample, colour, collection.path), file, spread)
 
 
-def _load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
+def load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
     count = len(collection.names)
     sample: list[Picture] = []
     for index in np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)):
@@ -141,7 +142,11 @@ def _read(
     shape = (count, plan.size, plan.size, plan.channels)
     levels = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape)
     pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
-    work = partial(_load_piece, collection, plan, source.channels == "auto")
+    work = partial(_load_piece, plan, source.channels == "auto")
+    parts = (
+        (collection.load.part(piece), collection.names[piece.start : piece.stop])
+        for piece in pieces
+    )
     digests: list[bytes] = []
     rows: list[int] = []
     unreadable: list[str] = []
@@ -150,7 +155,8 @@ def _read(
     low, high = np.inf, -np.inf
     bar = progress(total=count, desc="pictures read", unit="picture")
     with bar:
-        for piece, results in zip(pieces, spread(work, pieces), strict=True):
+        loaded = spread(work, parts) if count > FEW else map(work, parts)
+        for piece, results in zip(pieces, loaded, strict=True):
             for row, result in zip(piece, results, strict=True):
                 if isinstance(result, str):
                     unreadable.append(result)
@@ -161,6 +167,7 @@ def _read(
                 sizes[result.size] += 1
                 traits.update(result.traits)
                 low, high = min(low, result.low), max(high, result.high)
+            bar.set_postfix(unreadable=len(unreadable), refresh=False)
             bar.update(len(piece))
     _check_unreadable(collection, source, unreadable)
     rule = _check_scale(collection, source, plan, low, high)
@@ -169,17 +176,16 @@ def _read(
     )
 
 
-def _load_piece(
-    collection: Collection, plan: Plan, auto: bool, piece: Iterable[int]
-) -> list[Loaded | str]:
+def _load_piece(plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]) -> list[Loaded | str]:
     """Load some pictures; for one that cannot be read, the line that says why."""
     results: list[Loaded | str] = []
-    for index in piece:
+    load, names = part
+    for index, name in enumerate(names):
         try:
-            picture = collection.load(index, plan.size)
+            picture = load(index, plan.size)
             if auto and plan.channels == 1 and not is_grey(picture.pixels):
                 raise _ColourError
-            results.append(fit(picture, plan, collection.names[index]))
+            results.append(fit(picture, plan, name))
         except Unreadable as error:
             results.append(str(error))
     return results
@@ -245,11 +251,3 @@ def _check_scale(
         message = f"values from {low:g} to {high:g}, though most lie in {plan.scale.rule}"
         raise GenlabError(f"{collection.path}: {message}: {fix}", key="source.range", fix=fix)
     return plan.scale.rule
-
-
-def iterate_duplicates(digests: Sequence[bytes]) -> Iterator[list[int]]:
-    """Groups of equal pictures, by their numbers."""
-    groups: dict[bytes, list[int]] = {}
-    for index, digest in enumerate(digests):
-        groups.setdefault(digest, []).append(index)
-    return (group for group in groups.values() if len(group) > 1)

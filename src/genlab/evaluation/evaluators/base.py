@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core import engine
+from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
 from genlab.core.stats import Floats
-from genlab.datasets.registry import Dataset
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import judge
 from genlab.evaluation.diagnostics.evidence import collect_evidence

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from genlab.datasets.sources import Images
+from genlab.datasets.images import Images
 from genlab.evaluation.metrics import frechet
 from genlab.evaluation.metrics.features import Classifier
 

@@ -10,8 +10,7 @@ import numpy as np
 from genlab.core import engine
 from genlab.core.progress import progress
 from genlab.core.stats import Floats, ratio_interval, scaled_interval
-from genlab.datasets.images import load_images, load_labels
-from genlab.datasets.sources import Images, Labels
+from genlab.datasets.images import Images, Labels, load_images, load_labels
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge

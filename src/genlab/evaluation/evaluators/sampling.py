@@ -22,8 +22,7 @@ from genlab.core import engine, runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 from genlab.core.progress import progress
-from genlab.datasets.images import load_images
-from genlab.datasets.sources import Images
+from genlab.datasets.images import Images, load_images
 from genlab.evaluation.evaluators.models import load_model
 from genlab.vae.models.vae import VAE
 from genlab.vae.sampling import samplers

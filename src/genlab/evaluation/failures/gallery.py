@@ -12,10 +12,10 @@ import numpy.typing as npt
 from PIL import Image
 from scipy.stats import spearmanr
 
+from genlab.core.catalogue import Dataset
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import load_split
-from genlab.datasets.images import load_images, load_labels
-from genlab.datasets.registry import Dataset
+from genlab.datasets.images import load_classes, load_images
 from genlab.evaluation.failures import grid_attributes as of_grids
 from genlab.evaluation.failures import image_attributes as of_images
 from genlab.evaluation.failures.error_analysis import (
@@ -113,8 +113,8 @@ def build_gallery(dataset: Dataset, data: Path, evidence: Path, count: int) -> S
     arrays = read_npz(evidence, kind="evaluation", keys=keys, producer_command=EVALUATE)
     if dataset.kind == "grids":
         return grid_sections(load_split(data, "test"), arrays, count)
-    truth, labels = np.asarray(load_images(data, "test")), load_labels(data, "test")
-    return image_sections(truth, labels, dataset.labels, arrays, count)
+    truth, (labels, names) = np.asarray(load_images(data, "test")), load_classes(data, "test")
+    return image_sections(truth, labels, names, arrays, count)
 
 
 def summarise(sections: Sections, *, bootstrap: int, seed: int) -> dict[str, Any]:
@@ -219,6 +219,7 @@ def image_sections(
     """
     predicted, samples, seen = arrays["predicted"], arrays["samples"], arrays["sample_labels"]
     errors, distances = mse(truth, predicted), np.asarray(arrays["sample_errors"], np.float64)
+    seen = np.where(seen < 0, len(names) - 1, seen)
     centres = of_images.class_means(truth, labels, len(names))
     measured = of_images.measure_attributes(truth, labels, centres)
     measured["train_distance"] = arrays["train_distances"]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from genlab.core.stats import Floats
-from genlab.datasets.sources import Images
+from genlab.datasets.images import Images
 from genlab.evaluation.failures.error_analysis import Column, Hypothesis
 
 CHUNK = 1024

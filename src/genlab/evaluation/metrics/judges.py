@@ -29,6 +29,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from genlab.core import code, engine, runtime
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, map_npy, read_json, unfit, write_bytes, write_json
 from genlab.evaluation.metrics.features import Classifier, Images, Labels, train_classifier
@@ -39,8 +40,6 @@ FOLDER, FILE = Path("data/judges"), "judges.safetensors"
 RELEASED = Path("checkpoints")
 SEEDS = (0, 1, 2)  # whatever the run's seed; the first classifier is the headline
 EXAMPLES = 300_000  # shown to a classifier where no params say how many
-UNLABELLED = ("emoji",)
-"""Datasets whose labels are not what an image shows; their classifiers learn the angle of turns."""
 CHUNK = 4096  # images hashed at a time
 
 
@@ -59,8 +58,14 @@ class TrainingSet:
 
     @classmethod
     def of_dataset(cls, name: str, images: Images, labels: Labels) -> "TrainingSet":
-        """The train split of a dataset, without labels where they say nothing of an image."""
-        return cls(images, None if name in UNLABELLED else labels, name)
+        """The train split of a dataset, without labels where they say nothing of an image.
+
+        labels: -1 where an image has none. Without them classifiers learn the angle of turns.
+        """
+        dataset = PUBLISHED.get(name)
+        shown = dataset is None or dataset.labelled
+        usable = shown and labels.min() >= 0 and labels.max() > 0
+        return cls(images, labels if usable else None, name)
 
     @property
     def classes(self) -> int | None:

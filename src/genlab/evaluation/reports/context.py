@@ -7,7 +7,6 @@ import pandas as pd
 
 from genlab.core.io import read_json
 from genlab.core.params import load_params
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
@@ -32,11 +31,11 @@ def load_context(root: Path, dataset: str) -> Context:
         for name in RESULTS
     }
     experiments = read_results(root / RESULTS_FILE)
-    params = load_params(root / "params.yaml").for_dataset(dataset).model_dump()
+    params = load_params(root / "params.yaml")
     return context | {
         "dataset": dataset,
-        "title": find_dataset(dataset).title,
-        "params": params,
+        "title": params.dataset(dataset).title,
+        "params": params.for_dataset(dataset).model_dump(),
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
         "benchmarks": load_benchmarks(root),

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.params import DATASETS
 
 TARGETS_FILE = Path("benchmarks/targets.yaml")
 
@@ -68,5 +68,5 @@ def dataset_of(key: str) -> str:
     """The dataset that a benchmark is about, empty where there is none."""
     if not key.startswith("images."):
         return "arc_grids" if key.startswith("grids.") else ""
-    named = (name for name in DATASETS if key.startswith(f"images.{name}_"))
+    named = (name for name in PUBLISHED if key.startswith(f"images.{name}_"))
     return next(named, "fashion_mnist")

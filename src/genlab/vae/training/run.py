@@ -7,15 +7,14 @@ import numpy as np
 import torch
 
 from genlab.core import engine
+from genlab.core.catalogue import Dataset
 from genlab.core.code import digest_code
-from genlab.core.geometry import side_of
 from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
 from genlab.datasets.images import load_images
 from genlab.datasets.manifests import MANIFEST_FILE
-from genlab.datasets.registry import Dataset
 from genlab.grids import palette
 from genlab.vae.models.vae import VAE, Items, to_array
 from genlab.vae.training import distributed
@@ -49,7 +48,7 @@ def train_dataset(
     """
     file, train, val = load_items(params, dataset, data_path)
     device = engine.device(params.device)
-    task = make_task(params, dataset.name, train, dataset.classes, device)
+    task = make_task(params, train, dataset.classes, device)
     key = run_key(params, file)
     unfinished = UNFINISHED / f"{dataset.name}-{key[:16]}"
     trainer = Trainer(params, task, val, unfinished, device)
@@ -87,12 +86,12 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 
     Grids are (n, size, size), images (n, side, side, channels), mapped from disk.
     """
-    side = side_of(params, dataset.name)
+    side = dataset.side
     if dataset.kind == "grids":
         file = find_data_file(data_path)
         train, val = (load_split(file, split, side) for split in ("train", "val"))
         return file.parent / MANIFEST_FILE if joined_file(file) else file, train, val
-    shape = (side, side, dataset.shape[2])
+    shape = (side, side, dataset.channels)
     train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
     # The manifest holds the checksums of all files beside it.
     return data_path / MANIFEST_FILE, train, val

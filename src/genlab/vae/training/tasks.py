@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from genlab.core.geometry import side_of
 from genlab.core.params import Params
 from genlab.distributions.likelihoods import LEVELS
 from genlab.vae.models.vae import VAE, Architecture, Decoded, Items
@@ -113,13 +112,11 @@ class ImageTask(Task):
         }
 
 
-def make_task(
-    params: Params, dataset: str, items: Items, classes: int, device: torch.device = CPU
-) -> Task:
-    """Make the task of training on `items` of `dataset`: (n, h, w) or (n, h, w, channels)."""
+def make_task(params: Params, items: Items, classes: int, device: torch.device = CPU) -> Task:
+    """Make the task of training on square items: (n, side, side) or (n, side, side, channels)."""
     channels = items.shape[3] if items.ndim == 4 else 0
     given: dict[str, Any] = {
-        "size": side_of(params, dataset),
+        "size": items.shape[1],
         "classes": classes,
         "channels": channels,
     }

@@ -1,10 +1,10 @@
 """The data: items by split and filter, distributions, and a pasted grid parsed into objects."""
 
+import shlex
 from pathlib import Path
 
 import streamlit as st
 
-from genlab.datasets.registry import find_dataset
 from genlab.datasets.splits import SPLITS
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES
@@ -12,6 +12,7 @@ from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS
 from genlab.web import items
 from genlab.web.components import frame, look
+from genlab.web.components.escape import label
 from genlab.web.components.files import require
 
 PAGE = 48  # items
@@ -63,14 +64,40 @@ def show_pasted() -> None:
                 st.write(f"- {fault}")
 
 
+def show_own() -> None:
+    """How a path on this machine is understood as pictures, and the command that adds it."""
+    from genlab.core.sections import SourceParams
+    from genlab.datasets.own import require_enough
+    from genlab.datasets.readers.opening import read_pictures
+    from genlab.datasets.readers.sheet import draw_sheet
+
+    path = st.text_input("Folder, archive or file on this machine", key="own_path").strip()
+    name = st.text_input("Name of the dataset", "my_photos", key="own_name").strip()
+    if not st.button("Read", key="own_read", disabled=not path):
+        st.caption("Every picture is read; nothing is written.")
+        return
+    with frame.sentences():
+        with st.spinner("Reading …"):
+            pictures = read_pictures(SourceParams(path=path))
+        for line in pictures.describe():
+            st.write(label(line))
+        st.image(draw_sheet(pictures), caption="Contact sheet: a row per class")
+        require_enough(pictures)
+        st.write("Add it on the command line, then run the pipeline:")
+        st.code(f"{shlex.join(['genlab', 'data', 'add', name, path])}\ndvc repro", language=None)
+
+
 def main() -> None:
     dataset = frame.choose_dataset()
-    pasting = ["Paste a grid"] if find_dataset(dataset).kind == "grids" else []
+    pasting = ["Paste a grid"] if frame.params().dataset(dataset).kind == "grids" else []
     with st.container(horizontal=True, gap="medium"):
-        view = frame.choose("View", ["Items", "One item", "Distributions", *pasting], "view")
+        views = ["Items", "One item", "Distributions", *pasting, "Your own data"]
+        view = frame.choose("View", views, "view")
         split = frame.choose("Split", SPLITS, "split")
     if view == "Paste a grid":
         return show_pasted()
+    if view == "Your own data":
+        return show_own()
     if view == "Distributions":
         sheet = require(Path("plots") / dataset / "data" / "sheet.png", "dvc repro split")
         st.image(str(sheet), alt=f"Items of {dataset} and distributions of what is in them")

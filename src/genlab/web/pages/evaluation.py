@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import ends, heading, number, words
 from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
@@ -51,7 +50,7 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
 
 def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
     """The numbers that say most about a dataset of its kind: label, value and 95 % interval."""
-    kind = find_dataset(dataset).kind
+    kind = items.find_dataset(root, dataset).kind
     with reading(root / "results" / dataset / "metrics.json") as metrics:
         picked = metrics["best_sampler"]
         found = metrics["samplers"][picked]

@@ -10,14 +10,13 @@ import numpy.typing as npt
 import streamlit as st
 
 from genlab.benchmark.store.schema import Opinion
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.failures.error_analysis import ranked
 from genlab.evaluation.reports.formats import number, words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
 from genlab.web.components.files import reading
-from genlab.web.items import load_items, read_evidence
+from genlab.web.items import find_dataset, load_items, read_evidence
 from genlab.web.jobs import jobs
 
 Pictures = dict[str, npt.NDArray[np.uint8]]
@@ -87,7 +86,7 @@ def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
     if sort == "samples":
         nearest = {"nearest in train": "sample_nearest"} if "sample_nearest" in arrays else {}
         return {caption: arrays[key] for caption, key in ({"sample": "samples"} | nearest).items()}
-    if find_dataset(dataset).kind == "grids":
+    if find_dataset(root, dataset).kind == "grids":
         return {"input": arrays["arc"], "reconstruction": arrays["arc_predicted"]}
     truth = load_items(root / "data" / dataset, "test").items
     return {"input": truth, "reconstruction": arrays["predicted"]}

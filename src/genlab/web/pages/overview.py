@@ -13,7 +13,6 @@ import streamlit as st
 
 from genlab.core import git
 from genlab.core.errors import GenlabError
-from genlab.datasets.registry import find_dataset
 from genlab.evaluation.reports.formats import value, words
 from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
@@ -29,6 +28,7 @@ WATCHED = (
     "dvc.yaml", "dvc.lock", "params.yaml", "src", "stages", "data", "metrics", "plots",
     ".git/logs/HEAD",
 )  # fmt: skip
+ALWAYS = "always changed"
 POOL = ThreadPoolExecutor(1)  # one thread: DVC is never asked twice at once
 
 
@@ -71,7 +71,10 @@ def _ask_dvc(root: Path, state: int) -> Status:
         return Status(fault=f"{root} is no project of dvc; run: git clone, then dvc pull")
     try:
         addresses = _run_dvc(root, "stage", "list", "--name-only").splitlines()
-        stale = json.loads(_run_dvc(root, "status", "--json") or "{}")
+        changes = json.loads(_run_dvc(root, "status", "--json") or "{}")
+        # Stage source looks for changes whenever it runs: that is no change.
+        changes = {name: [each for each in why if each != ALWAYS] for name, why in changes.items()}
+        stale = {name: why for name, why in changes.items() if why}
         metrics = json.loads(_run_dvc(root, "metrics", "diff", "--json") or "{}")
         stages: dict[str, Row] = {}
         for address in addresses:  # `stage@dataset`; one without a dataset is run once
@@ -134,7 +137,7 @@ def main() -> None:
             frame.table(status.stale, "Why stages would run again")
         st.write(f"Next: `{'make repro' if status.stale else 'make report'}`")
     for name in frame.params().datasets:
-        st.subheader(find_dataset(name).title, anchor=False)
+        st.subheader(frame.params().dataset(name).title, anchor=False)
         with frame.sentences():
             show_verdict(ROOT, name)
     if status is None:

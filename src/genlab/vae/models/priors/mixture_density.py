@@ -9,7 +9,6 @@ et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished m
 
 import torch
 import torch.nn.functional as F
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
@@ -62,6 +61,8 @@ class MixtureDensityPrior(LearnedPrior):
         """Find the clusters of whole codes; does nothing with fewer codes than classes."""
         if len(mean) < self.CLASSES:
             return
+        from sklearn.cluster import KMeans  # here, since importing it takes most of a second
+
         model = KMeans(self.CLASSES, n_init=1, max_iter=30, random_state=seed)
         with threadpool_limits(1):  # several threads add in an order that changes by run
             model.fit(mean.cpu().numpy())

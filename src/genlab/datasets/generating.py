@@ -1,0 +1,32 @@
+"""Make the items of any dataset: drawn, read from their published source, or one's own."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from genlab.core.params import ImageParams, Params
+from genlab.datasets.arc_grids import generate_grids
+from genlab.datasets.emoji import open_emoji
+from genlab.datasets.images import Source, generate_images
+from genlab.datasets.own import generate_own
+from genlab.datasets.sources import open_celeba, open_cifar10, open_mnist
+
+OPENERS: Mapping[str, Callable[[str, ImageParams], Source]] = {
+    "fashion_mnist": open_mnist,
+    "mnist": open_mnist,
+    "cifar10": open_cifar10,
+    "celeba": open_celeba,
+    "emoji": open_emoji,
+}
+"""How the published images are read from their source."""
+
+
+def generate(name: str, params: Params, folder: Path, count: int | None = None) -> str:
+    """Make the items of a dataset in `folder` (stage generate); returns a line about them."""
+    dataset = params.dataset(name)
+    if dataset.kind == "grids":
+        return generate_grids(name, params, folder, count)
+    if dataset.source:
+        return generate_own(name, dataset.source, params, folder, count)
+    count = params.images.count if count is None else count
+    source = OPENERS[name](name, params.images)
+    return generate_images(name, dataset.labels, source, folder, count)

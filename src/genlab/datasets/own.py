@@ -1,0 +1,188 @@
+"""Datasets of one's own: what stage params finds out about their files, and what generate reads."""
+
+import hashlib
+import io
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ruamel.yaml import YAML
+
+from genlab.core.catalogue import PUBLISHED, list_names, suggest_model
+from genlab.core.errors import GenlabError
+from genlab.core.io import UNFINISHED, write_json, write_text
+from genlab.core.params import Params, parse_params
+from genlab.core.places import find_place
+from genlab.core.sections import SourceParams
+from genlab.core.workers import spread
+from genlab.datasets.images import (
+    ImageSet,
+    Source,
+    generate_images,
+    read_generated,
+    read_rows,
+)
+from genlab.datasets.readers.opening import Pictures, find_size, read_pictures
+from genlab.datasets.splits import SPLITS
+
+MIN_PICTURES = 100  # with fewer, not ten are left to validate or to test
+OWN_FILE = Path("results/own.json")  # which dvc.yaml reads: datasets whose files are watched
+NAMED = 20  # files left out that a manifest names, of each reason
+
+
+def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
+    """`Params.resolve`, with what the files of a dataset of one's own add to it.
+
+    Those are their size, where params leave it open, and under `generate.files` a digest of their
+    names, sizes and times.
+    """
+    source = params.dataset(name).source
+    if source is None:
+        return params.resolve(name)
+    if source.size is None:
+        params = params.with_size(name, find_size(source))
+    values = params.resolve(name)
+    values["generate"]["files"] = digest_listing(find_place(source.path))
+    return values
+
+
+def digest_listing(path: Path) -> str:
+    """SHA-256 of names, sizes and times of the files at a path; no file is read.
+
+    Raises GenlabError where nothing is there.
+    """
+    if not path.exists():
+        fix = "name a folder, an archive or a file as source.path"
+        raise GenlabError(f"{path} is not there; {fix}", key="source.path", path=path, fix=fix)
+    digest = hashlib.sha256()
+    for line in sorted(_list_files(path)):
+        digest.update(f"{line}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _list_files(path: Path) -> Iterator[str]:
+    if path.is_file():
+        state = path.stat()
+        yield f"{path.name} {state.st_size} {state.st_mtime_ns}"
+        return
+    for place, _, names in os.walk(path, followlinks=False):
+        for name in names:
+            file = Path(place, name)
+            state = file.stat(follow_symlinks=False) if file.is_symlink() else file.stat()
+            yield f"{file.relative_to(path)} {state.st_size} {state.st_mtime_ns}"
+
+
+def generate_own(
+    name: str, source: SourceParams, params: Params, folder: Path, count: int | None = None
+) -> str:
+    """Read the pictures of a dataset of one's own into `folder`; returns a line about them.
+
+    What was understood is logged first. count: most pictures, evenly spaced.
+    """
+    levels = UNFINISHED / f"{name}-levels.npy"
+    pictures = read_pictures(source, levels, partial(spread, params=params))
+    print(*pictures.describe(), sep="\n", file=sys.stderr)
+    require_enough(pictures)
+    number = {split: index for index, split in enumerate(SPLITS)}
+    rows = pictures.kept
+    everything = ImageSet(
+        shape=pictures.items.levels.shape[1:],
+        labels=pictures.labels[rows],
+        groups=pictures.groups[rows],
+        read=lambda indices: read_rows(levels, rows[indices]),
+        splits=np.array([number.get(pictures.splits[row], -1) for row in rows], dtype=np.int64),
+    )
+    facts = {"understood": pictures.summarise(NAMED)}
+    images = Source({"all": everything}, pictures.collection.convention, facts)
+    line = generate_images(name, tuple(pictures.classes), images, folder, count or 0)
+    levels.unlink()
+    return line
+
+
+def require_enough(pictures: Pictures) -> None:
+    """Raise GenlabError where there are too few pictures to train, to choose and to test."""
+    count = len(pictures.kept)
+    if count < MIN_PICTURES:
+        path = pictures.collection.path
+        message = f"{path}: {count} pictures are too few; a dataset has at least {MIN_PICTURES}"
+        raise GenlabError(message, path=path, fix="add pictures")
+
+
+def find_name(params: Params, path: Path) -> str:
+    """The dataset of one's own that lies at a path. Raises GenlabError where there is none."""
+    places = {name: params.dataset(name).source for name in params.own_datasets}
+    wanted = find_place(path).resolve()
+    for name, source in places.items():
+        if source and find_place(source.path).resolve() == wanted:
+            return name
+    message = f"{path}: no dataset of params.yaml has this path; known: {list_names(places)}"
+    raise GenlabError(message, key="path", path=path)
+
+
+def compare_content(params: Params, name: str) -> list[str]:
+    """How the files of a dataset of one's own differ from what stage generate read, in lines.
+
+    Pixels at the dataset's size are compared, and classes. Raises GenlabError where stage generate
+    has not run.
+    """
+    source = params.dataset(name).source
+    folder = Path("data/generated", name)
+    manifest, parts = read_generated(folder)
+    images = parts["all"]
+    if source is None or manifest["shape"][0] != source.size:
+        return [f"{folder}: was made at {manifest['shape'][0]} pixels, params say {source}"]
+    pictures = read_pictures(source)
+    kept = images.read(np.arange(len(images.labels)))
+    before = zip(kept, [[*manifest["labels"], None][label] for label in images.labels], strict=True)
+    rows = pictures.kept
+    names = [[*pictures.classes, None][label] for label in pictures.labels[rows]]
+    now = zip(pictures.items.levels[rows], names, strict=True)
+    old, new = (Counter((levels.tobytes(), label) for levels, label in s) for s in (before, now))
+    counts = {"gone": (old - new).total(), "new": (new - old).total()}
+    return [f"{name}: {count:,} pictures are {what}" for what, count in counts.items() if count]
+
+
+def add_section(
+    name: str, source: SourceParams, pictures: Pictures, path: Path
+) -> tuple[Params, str]:
+    """Write a dataset's section into a params file, and make the dataset the only one that is run.
+
+    Comments are kept. Returns the params and the section as YAML. Raises GenlabError where the name
+    is taken or not allowed; the file is then as it was.
+    """
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 4096  # lines stay as long as they are
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    content = yaml.load(path.read_text(encoding="utf-8"))
+    size, channels = pictures.items.plan.size, pictures.items.plan.channels
+    stated = {"path": source.path, "size": size, **source.model_dump(exclude_defaults=True)}
+    for key in ("range", "arrays"):
+        if key in stated:
+            stated[key] = list(stated[key])
+    section = {
+        "source": stated,
+        **suggest_model(size),
+        "free_bits": 1.0 if channels == 3 else 0.25,  # nats per latent
+    }
+    own = isinstance(content.get(name), dict) and "source" in content[name]
+    if name in PUBLISHED or (name in content and not own):
+        raise GenlabError(f"{path}: {name} is a key already; choose another name", key=name)
+    content[name] = section
+    content["datasets"][:] = [name]
+    text = _dump(yaml, content)
+    params = parse_params(YAML(typ="safe").load(text), str(path))
+    write_text(path, text)
+    write_json(path.parent / OWN_FILE, {"own": [name]})
+    return params, _dump(yaml, {name: section})
+
+
+def _dump(yaml: YAML, content: Any) -> str:
+    stream = io.StringIO()
+    yaml.dump(content, stream)
+    return stream.getvalue()

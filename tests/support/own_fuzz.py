@@ -1,0 +1,89 @@
+"""Damaged files of every convention: whatever is read from them ends in pictures or in one line."""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import own_data
+from genlab.core.errors import GenlabError
+from genlab.core.sections import SourceParams
+from genlab.datasets.readers.opening import read_pictures
+
+PICTURES = 12
+SECONDS = 30  # of one case
+
+
+def write_all(folder: Path) -> dict[str, Path]:
+    """A small dataset in every convention; the path to read, by convention."""
+    pictures, labels = own_data.draw(PICTURES)
+    return {
+        name: write(folder / str(number), pictures, labels)
+        for number, (name, write) in enumerate(own_data.CONVENTIONS.items())
+    }
+
+
+def damage(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change some bytes, cut the end off, repeat a part, or put zeros in the middle."""
+    changed = bytearray(data)
+    way = rng.integers(4)
+    start = int(rng.integers(len(changed)))
+    if way == 0:
+        for place in rng.integers(len(changed), size=int(rng.integers(1, 9))):
+            changed[place] = int(rng.integers(256))
+    elif way == 1:
+        del changed[start:]
+    elif way == 2:
+        changed[start:start] = changed[start : start + int(rng.integers(1, 999))]
+    else:
+        end = min(len(changed), start + int(rng.integers(1, 99)))
+        changed[start:end] = bytes(end - start)
+    return bytes(changed)
+
+
+def run_cases(paths: dict[str, Path], count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Read `count` datasets with one damaged file each; what went wrong: convention and fault."""
+    rng = np.random.default_rng(seed)
+    names = list(paths)
+    for _ in range(count):
+        name = names[rng.integers(len(names))]
+        path = paths[name]
+        files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.is_file()]
+        file = files[rng.integers(len(files))]
+        whole = file.read_bytes()
+        file.write_bytes(damage(whole, rng))
+        fault = read_apart(path)
+        file.write_bytes(whole)
+        if fault:
+            yield name, fault
+
+
+def read_apart(path: Path) -> str:
+    """Read a dataset in a process of its own; its fault, empty where it ended as it should."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(SECONDS)
+        status = 0
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+        try:
+            read_pictures(SourceParams(path=str(path), unreadable="skip"))
+        except GenlabError as error:
+            status = 2 * ("\n" in str(error))
+        except BaseException:
+            os.write(writing, traceback.format_exc().encode()[-3000:])
+            status = 1
+        os._exit(status)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        said = pipe.read().decode(errors="replace")
+    _, ended = os.waitpid(child, 0)
+    if os.WIFSIGNALED(ended):
+        return f"ended by signal {os.WTERMSIG(ended)}"
+    status = os.WEXITSTATUS(ended)
+    return {0: "", 2: "an error of several lines"}.get(status, said)
