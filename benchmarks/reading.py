@@ -18,6 +18,7 @@ from typing import Annotated
 import numpy as np
 import own_data
 import own_fuzz
+import own_inputs
 import typer
 from PIL import Image, ImageFilter
 
@@ -25,6 +26,7 @@ from benchmarks.harness import MEASURE, ROOT, Result, benchmark
 from genlab.core.errors import GenlabError
 from genlab.core.progress import progress
 from genlab.core.sections import SourceParams
+from genlab.datasets.readers.grids import open_tasks
 from genlab.datasets.readers.opening import read_pictures
 
 PEERS = ROOT / "build" / "peers"
@@ -80,9 +82,22 @@ if __name__ == "__main__":
 Count = Annotated[int, typer.Option(min=10, help="Files.")]
 
 
+@benchmark("data.inputs")
+def inputs() -> Iterator[Result]:
+    """Count inputs that were misread once, and siblings, that are read rightly or refused."""
+    wrong = []
+    for name, check in own_inputs.CASES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            if not check(Path(folder)):
+                wrong.append(name)
+    count = len(own_inputs.CASES)
+    found = Result.rate("data.inputs", count - len(wrong), count)
+    yield Result(found.key, found.value, found.interval, found.n, details={"wrong": wrong})
+
+
 @benchmark("data.conventions")
 def conventions() -> Iterator[Result]:
-    """Count the conventions through which the same 200 pictures give the same pixels and labels."""
+    """Count conventions that give the same 200 pictures with labels, or the same 60 tasks."""
     pictures, labels = own_data.draw(200)
     same = []
     for name, write in own_data.CONVENTIONS.items():
@@ -95,6 +110,12 @@ def conventions() -> Iterator[Result]:
         classes = [read.classes[label] if label >= 0 else None for label in read.labels]
         rows = (levels.tobytes() for levels in read.items.levels)
         same.append(dict(zip(rows, classes, strict=True)) == expected)
+    tasks = own_data.draw_tasks(60)
+    whole = sorted(map(str, own_data.list_grids(tasks)))
+    for write_tasks in own_data.TASK_CONVENTIONS.values():
+        with tempfile.TemporaryDirectory() as folder:
+            source = open_tasks(SourceParams(path=str(write_tasks(Path(folder, "x"), tasks))))
+        same.append(sorted(str(grid.grid.tolist()) for grid in source.grids) == whole)
     yield Result.rate("data.conventions", sum(same), len(same))
 
 

@@ -10,12 +10,13 @@ import typer
 
 if TYPE_CHECKING:
     from genlab.core.sections import SourceParams
-    from genlab.datasets.readers.opening import Pictures
+    from genlab.datasets.own import Items
 
 app = typer.Typer(no_args_is_help=True, help="Look at data of your own, and add them.")
 
 PathArgument = Annotated[Path, typer.Argument(help="Folder, archive or file.")]
-Size = Annotated[int | None, typer.Option(help="Side in pixels.")]
+Kind = Annotated[str | None, typer.Option(help="images or grids, where a path may be either.")]
+Size = Annotated[int | None, typer.Option(help="Side in pixels, or of a grid's canvas in cells.")]
 Channels = Annotated[str | None, typer.Option(help="auto, grey or rgb.")]
 Fit = Annotated[str | None, typer.Option(help="crop, pad or stretch what is no square.")]
 Background = Annotated[
@@ -50,6 +51,7 @@ def data() -> None:
 @app.command()
 def check(
     path: PathArgument,
+    kind: Kind = None,
     size: Size = None,
     channels: Channels = None,
     fit: Fit = None,
@@ -75,22 +77,23 @@ def check(
     if verify:
         return _verify(path)
     source = _make_source(
-        path=str(path), size=size, channels=channels, fit=fit, range=levels, background=background,
-        layout=layout, arrays=arrays, labels=labels, frames=frames, group=group,
-        duplicates=duplicates, unreadable=unreadable,
+        path=str(path), kind=kind, size=size, channels=channels, fit=fit, range=levels,
+        background=background, layout=layout, arrays=arrays, labels=labels, frames=frames,
+        group=group, duplicates=duplicates, unreadable=unreadable,
     )  # fmt: skip
-    pictures = _read(source, sheet)
+    items = _read(source, sheet)
     if as_json:
-        typer.echo(json.dumps(pictures.summarise(), indent=2))
+        typer.echo(json.dumps(items.summarise(), indent=2))
     else:
-        typer.echo("\n".join(pictures.describe()))
-    _require_enough(pictures)
+        typer.echo("\n".join(items.describe()))
+    _require_enough(items)
 
 
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(help="Name of the dataset: a-z, 0-9 and _.")],
     path: PathArgument,
+    kind: Kind = None,
     size: Size = None,
     channels: Channels = None,
     fit: Fit = None,
@@ -116,16 +119,18 @@ def add(
     from genlab.vae.training.estimate import estimate_minutes
 
     source = _make_source(
-        path=str(path), size=size, channels=channels, fit=fit, range=levels, background=background,
-        layout=layout, arrays=arrays, labels=labels, frames=frames, group=group,
-        duplicates=duplicates, unreadable=unreadable,
+        path=str(path), kind=kind, size=size, channels=channels, fit=fit, range=levels,
+        background=background, layout=layout, arrays=arrays, labels=labels, frames=frames,
+        group=group, duplicates=duplicates, unreadable=unreadable,
     )  # fmt: skip
-    pictures = _read(source, sheet)
-    typer.echo("\n".join(pictures.describe()))
-    _require_enough(pictures)
-    params, section = add_section(name, source, pictures, Path(PARAMS_FILE))
+    items = _read(source, sheet)
+    typer.echo("\n".join(items.describe()))
+    _require_enough(items)
+    params, section = add_section(name, source, items, Path(PARAMS_FILE))
     typer.echo(f"\n{PARAMS_FILE}: datasets: [{name}], and section {name}:\n{section}")
-    minutes = estimate_minutes(params.for_dataset(name), pictures.items.levels[:512])
+    minutes = estimate_minutes(
+        params.for_dataset(name), items.examples, params.dataset(name).classes
+    )
     epochs = params.for_dataset(name).epochs
     typer.echo(f"training takes about {minutes:.0f} minutes here, for {epochs} epochs")
     typer.echo("next: dvc repro, then make report")
@@ -145,18 +150,18 @@ def _make_source(**options: Any) -> SourceParams:
         raise invalid(error, "options", SourceParams.model_fields) from error
 
 
-def _read(source: SourceParams, sheet: Path | None) -> Pictures:
+def _read(source: SourceParams, sheet: Path | None) -> Items:
     """Read a source; draw its contact sheet where one is asked for."""
     from genlab.core.io import atomic_write
-    from genlab.datasets.readers.opening import read_pictures
+    from genlab.datasets.own import read_source
     from genlab.datasets.readers.sheet import draw_sheet
 
-    pictures = read_pictures(source)
+    items = read_source(source)
     if sheet is not None:
         with atomic_write(sheet) as part:
-            draw_sheet(pictures).save(part, "PNG")
+            draw_sheet(items).save(part, "PNG")
         typer.echo(f"contact sheet: {sheet}", err=True)
-    return pictures
+    return items
 
 
 def _verify(path: Path) -> None:
@@ -172,7 +177,7 @@ def _verify(path: Path) -> None:
         raise typer.Exit(1)
 
 
-def _require_enough(pictures: Pictures) -> None:
+def _require_enough(items: Items) -> None:
     from genlab.datasets.own import require_enough
 
-    require_enough(pictures)
+    require_enough(items)

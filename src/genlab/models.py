@@ -22,9 +22,8 @@ from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write
 from genlab.core.params import Params, load_params
-from genlab.core.places import find_place
 from genlab.core.sections import SourceParams
-from genlab.grids.palette import COLOURS, to_rgb
+from genlab.grids.palette import BLACK, COLOURS, PADDING, to_rgb
 from genlab.vae.models.vae import VAE, Items
 from genlab.vae.sampling import posterior, samplers
 from genlab.vae.training.checkpoint import find_checkpoint, load_checkpoint
@@ -75,13 +74,19 @@ class TrainedModel:
     def read(self, path: str | Path) -> Batch:
         """Read items of a path as those of the dataset were read.
 
-        Pictures in any convention of `datasets.readers`, or one picture; grids as `.npy`, or as
-        `.npz` with one array. Raises GenlabError where they cannot be read.
+        Pictures or grids in any convention of `datasets.readers`; smaller grids are padded, by
+        black where the model knows no padding. Raises GenlabError where they cannot be read.
         """
-        if self.is_grids:
-            return _read_grids(find_place(path))
+        from genlab.datasets.readers.grids import read_grids
         from genlab.datasets.readers.opening import read_pictures
 
+        if self.is_grids:
+            side = self.model.architecture.size
+            found = read_grids(SourceParams(path=str(path), kind="grids", size=side))
+            grids = found.grids
+            if self.model.architecture.classes == COLOURS:
+                grids = np.where(grids == PADDING, BLACK, grids).astype(np.uint8)
+            return Batch(grids, found.names)
         architecture = self.model.architecture
         stated: dict[str, Any] = {"path": str(path), "labels": "none", "size": architecture.size}
         stated["channels"] = "grey" if architecture.channels == 1 else "rgb"
@@ -89,7 +94,7 @@ class TrainedModel:
             source = self.params.dataset(self.name).source
             stated = {**(source.effective() if source else {}), **stated}
         pictures = read_pictures(SourceParams.model_validate(stated))
-        names = [pictures.collection.names[row] for row in pictures.items.rows]
+        names = [pictures.collection.names[row] for row in pictures.items.facts.rows]
         return Batch(pictures.items.levels, names)
 
     def _check(self, items: Items) -> Items:
@@ -107,23 +112,6 @@ def load_model(name: str, params: Params | None = None) -> TrainedModel:
     path = find_checkpoint(name)
     model, _ = load_checkpoint(path, producer_command=f"dvc repro train@{name}")
     return TrainedModel(name, model.to(engine.device(params.device)), params)
-
-
-def _read_grids(path: Path) -> Batch:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        message = f"{path}: no .npy or .npz of grids ({' '.join(str(error).split())[:120]})"
-        raise GenlabError(message, path=path) from error
-    arrays = {"": loaded} if isinstance(loaded, np.ndarray) else {k: loaded[k] for k in loaded}
-    arrays = {name: array for name, array in arrays.items() if array.ndim == 3}
-    if len(arrays) != 1:
-        held = ", ".join(arrays) or "none"
-        raise GenlabError(f"{path}: must hold one array (n, side, side), got {held}", path=path)
-    (grids,) = arrays.values()
-    if grids.dtype.kind not in "iu" or not grids.size or grids.min() < 0 or grids.max() >= COLOURS:
-        raise GenlabError(f"{path}: grids hold whole numbers 0 to {COLOURS - 1}", path=path)
-    return Batch(grids.astype(np.uint8), [f"{path.name}[{row}]" for row in range(len(grids))])
 
 
 def draw_sheet(path: Path, rows: Sequence[Items]) -> None:

@@ -59,9 +59,25 @@ def test_a_model_that_fits_the_size_is_the_default_and_a_section_goes_over_it() 
     ("side", "patch"), [(8, 2), (28, 4), (32, 4), (64, 8), (100, 4), (128, 16)]
 )
 def test_a_suggested_patch_divides_the_side(side: int, patch: int) -> None:
-    suggested = suggest_model(side)
+    suggested = suggest_model(side, "images")
     assert side % suggested["patch"] == 0
     assert suggested["patch"] == patch
+
+
+@pytest.mark.parametrize(("side", "patch"), [(9, 1), (10, 2), (30, 2)])
+def test_a_model_of_grids_has_four_latents_per_patch(side: int, patch: int) -> None:
+    suggested = suggest_model(side, "grids")
+    assert suggested == {"patch": patch, "latent_dim": 4 * (side // patch) ** 2}
+
+
+def test_own_grids_have_a_value_for_padding_and_a_family_of_their_own() -> None:
+    params = parse_params(
+        {**tiny.values(), "tasks": {"source": {"path": "x", "kind": "grids", "size": 10}}}, "x"
+    )
+    dataset = params.dataset("tasks")
+    assert (dataset.kind, dataset.family, dataset.classes) == ("grids", "own_grids", 11)
+    assert params.for_dataset("tasks").latent_dim == 4 * 25
+    assert params.dataset("arc_grids").classes == 10
 
 
 def test_shares_and_options_of_a_source_reach_their_stages() -> None:
@@ -78,6 +94,7 @@ def test_shares_and_options_of_a_source_reach_their_stages() -> None:
     [
         ({"photos": {"source": {"path": "x", "sise": 3}}}, "sise"),
         ({"photos": {"source": {"size": 32}}}, "path"),
+        ({"photos": {"source": {"path": "x", "kind": "grids", "size": 31}}}, ""),
         ({"photos": {"source": {"path": "x", "group": "("}}}, "group"),
         ({"photos": {"source": {"path": "x", "range": [3, 3]}}}, ""),
         ({"photos": {"source": {"path": "x", "val_share": 0.95}}}, "photos.source.val_share"),

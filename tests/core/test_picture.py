@@ -138,3 +138,22 @@ def test_pictures_are_told_by_their_content() -> None:
     for kind in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "AVIF", "PPM"):
         assert is_picture(encode(halves(), kind)[:16]), kind
     assert not is_picture(b"name,label\n1.png")
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_heic_is_read_upright_where_the_extra_is_installed(turned: bool) -> None:
+    heif = pytest.importorskip("pillow_heif", reason="the extra formats is not installed")
+    image, exif = halves(side=64), Image.Exif()
+    if turned:
+        exif[0x0112] = 6
+        image = image.rotate(90)
+    buffer = io.BytesIO()
+    heif.from_pillow(image).save(buffer, quality=95, exif=exif.tobytes())
+    pixels = decode(buffer.getvalue(), "photo.heic").pixels.astype(int)
+    assert abs(pixels[8, 8] - RED).max() < 8
+    assert abs(pixels[56, 56] - BLUE).max() < 8
+
+
+def test_avif_is_read_by_pillow() -> None:
+    pixels = decode(encode(halves(side=64), "AVIF", quality=95), "photo.avif").pixels.astype(int)
+    assert abs(pixels[8, 8] - RED).max() < 8

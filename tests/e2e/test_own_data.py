@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import own_data
 import pytest
 import tiny
 from PIL import Image
@@ -13,11 +14,11 @@ from refusals import refused
 from stage_runs import run_stage
 from typer.testing import CliRunner
 
-import own_data
 from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.data_cli import app
 from genlab.evaluation.metrics import two_sample
+from genlab.models import load_model
 
 STAGES = ("params", "generate", "split", "judges", "train", "evaluate", "failure_gallery")
 
@@ -87,7 +88,7 @@ def test_content_is_compared_with_what_was_read(
     next((copy / "photos/1").iterdir()).unlink()
     changed = run()
     assert changed.exit_code == 1
-    assert "1 pictures are gone" in changed.output
+    assert "1 items are gone" in changed.output
     with refused("elsewhere", "photos", key="path"):
         CliRunner().invoke(app, ["check", "elsewhere", "--verify"], catch_exceptions=False)
 
@@ -112,6 +113,54 @@ def test_changed_files_change_what_generate_depends_on(tmp_path: Path) -> None:
     after = resolve()
     assert after[0] != before[0]
     assert after[1] == before[1]
+
+
+@pytest.fixture(scope="module")
+def grid_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which all stages ran over 60 tasks of one's own."""
+    folder = tmp_path_factory.mktemp("own") / "project"
+    own_data.write_task_files(folder / "tasks", own_data.draw_tasks(60))
+    source = {"path": "tasks"}
+    tiny.write_params(folder, datasets=["my_tasks"], my_tasks={"source": source}, workers=1)
+    for stage in STAGES:
+        done = run_stage(folder, stage, "--dataset", "my_tasks")
+        assert not done.status, f"{stage}: {done.stderr}"
+    return folder
+
+
+def test_own_grids_go_through_all_stages_without_what_needs_a_generator(grid_project: Path) -> None:
+    results = grid_project / "results/my_tasks"
+    facts = json.loads((results / "data.json").read_text())
+    assert facts["count"] == 360
+    assert facts["side"] == 10
+    assert sum(facts["tasks"].values()) == 60
+    metrics = json.loads((results / "metrics.json").read_text())
+    for absent in ("valid_rate", "neg_elbo_over_entropy_bound", "arc_agi"):
+        assert absent not in json.dumps(metrics)
+    for name in ("neg_elbo_per_cell", "context_nats_per_cell", "exact_grid_accuracy"):
+        assert (
+            metrics["intervals"][name]["low"] <= metrics[name] <= metrics["intervals"][name]["high"]
+        )
+    best = metrics["samplers"][metrics["best_sampler"]]
+    assert 0 <= best["novelty"] <= 1
+    verdict = json.loads((results / "verdict.json").read_text())
+    assert {"neg_elbo_per_cell", "novelty"} <= {row["name"] for row in verdict["criteria"]}
+    failures = json.loads((results / "failures.json").read_text())
+    assert failures["n"] == facts["splits"]["test"]["count"]
+    assert len(failures["tests"]) > 10
+    for file in ("reconstructions", "samples_prior"):
+        assert (grid_project / f"plots/my_tasks/evaluation/{file}.png").is_file()
+
+
+def test_a_model_of_own_grids_can_be_used_and_its_files_compared(
+    grid_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(grid_project)
+    model = load_model("my_tasks")
+    batch = model.read("tasks")
+    assert batch.items.shape == (360, 10, 10)
+    assert model.reconstruct(batch.items[:5]).shape == (5, 10, 10)
+    assert CliRunner().invoke(app, ["check", "tasks", "--verify"]).exit_code == 0
 
 
 def test_datasets_of_ones_own_are_listed_for_dvc(tmp_path: Path) -> None:

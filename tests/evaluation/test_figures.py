@@ -66,6 +66,7 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
     ),
     "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
+    "grid_board": lambda path: figures.grid_board(path, GRIDS, "Grids"),
     "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
     "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
     "image_sheet": lambda path: figures.image_sheet(

@@ -174,3 +174,106 @@ CONVENTIONS: dict[str, Writer] = {
 """Writes pictures in a convention into a new folder; returns the path to read."""
 UNLABELLED = {"TIFF stack"}
 """Conventions that hold no classes."""
+
+
+Task = dict[str, list[dict[str, list[list[int]]]]]
+Tasks = dict[str, Task]
+
+
+def draw_tasks(count: int = 60, seed: int = 0) -> Tasks:
+    """ARC tasks of two training pairs and a test pair, grids of 3 to 9 cells per side."""
+    rng = np.random.default_rng(seed)
+
+    def grid() -> list[list[int]]:
+        return rng.integers(0, 10, rng.integers(3, 10, 2)).tolist()
+
+    def pair() -> dict[str, list[list[int]]]:
+        return {"input": grid(), "output": grid()}
+
+    return {
+        f"{number:08x}": {"train": [pair(), pair()], "test": [pair()]} for number in range(count)
+    }
+
+
+def list_grids(tasks: Tasks) -> list[list[list[int]]]:
+    """All grids of tasks, in their order."""
+    pairs = (pair for task in tasks.values() for part in task.values() for pair in part)
+    return [grid for pair in pairs for grid in pair.values()]
+
+
+TaskWriter = Callable[[Path, Tasks], Path]
+
+
+def write_task_files(folder: Path, tasks: Tasks) -> Path:
+    folder.mkdir(parents=True)
+    for name, task in tasks.items():
+        (folder / f"{name}.json").write_text(json.dumps(task))
+    return folder
+
+
+def write_nested_tasks(folder: Path, tasks: Tasks) -> Path:
+    for number, (name, task) in enumerate(tasks.items()):
+        write_task_files(folder / f"concept{number % 3}" / name, {name: task})
+    return folder
+
+
+def write_zipped_tasks(folder: Path, tasks: Tasks) -> Path:
+    write_task_files(folder / "tasks", tasks)
+    return Path(shutil.make_archive(str(folder / "tasks"), "zip", folder / "tasks"))
+
+
+def write_challenges(folder: Path, tasks: Tasks) -> Path:
+    """Kaggle's two files: test outputs stand in the solutions."""
+    folder.mkdir(parents=True)
+    challenges = {
+        name: {"train": task["train"], "test": [{"input": pair["input"]} for pair in task["test"]]}
+        for name, task in tasks.items()
+    }
+    solutions = {name: [pair["output"] for pair in task["test"]] for name, task in tasks.items()}
+    (folder / "arc_challenges.json").write_text(json.dumps(challenges))
+    (folder / "arc_solutions.json").write_text(json.dumps(solutions))
+    return folder
+
+
+def write_one_file(folder: Path, tasks: Tasks) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "tasks.json").write_text(json.dumps(tasks))
+    return folder / "tasks.json"
+
+
+def write_pairs(folder: Path, tasks: Tasks) -> Path:
+    """A bare list of pairs per task, as RE-ARC has them."""
+    folder.mkdir(parents=True)
+    for name, task in tasks.items():
+        (folder / f"{name}.json").write_text(json.dumps(task["train"] + task["test"]))
+    return folder
+
+
+def write_text(folder: Path, tasks: Tasks) -> Path:
+    folder.mkdir(parents=True)
+    for name, task in tasks.items():
+        grids = ["\n".join("".join(map(str, row)) for row in g) for g in list_grids({name: task})]
+        (folder / f"{name}.txt").write_text("\n\n".join(grids))
+    return folder
+
+
+def write_barred_text(folder: Path, tasks: Tasks) -> Path:
+    folder.mkdir(parents=True)
+    lines = ["|" + "|".join("".join(map(str, r)) for r in g) + "|" for g in list_grids(tasks)]
+    (folder / "grids.txt").write_text("\n\n".join(lines))
+    return folder / "grids.txt"
+
+
+TASK_CONVENTIONS: dict[str, TaskWriter] = {
+    "task files": write_task_files,
+    "nested folders": write_nested_tasks,
+    "zip": write_zipped_tasks,
+    "challenges and solutions": write_challenges,
+    "one file": write_one_file,
+    "lists of pairs": write_pairs,
+    "text": write_text,
+    "text with bars": write_barred_text,
+}
+"""Writes tasks in a convention into a new folder; returns the path to read."""
+WITHOUT_TASKS = {"text", "text with bars"}
+"""Conventions in which each grid is by itself."""

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-
 import own_data
+
 from genlab.core.errors import GenlabError
 from genlab.core.sections import SourceParams
-from genlab.datasets.readers.opening import read_pictures
+from genlab.datasets.own import read_source
 
 PICTURES = 12
 SECONDS = 30  # of one case
@@ -21,9 +21,14 @@ SECONDS = 30  # of one case
 def write_all(folder: Path) -> dict[str, Path]:
     """A small dataset in every convention; the path to read, by convention."""
     pictures, labels = own_data.draw(PICTURES)
-    return {
+    paths = {
         name: write(folder / str(number), pictures, labels)
         for number, (name, write) in enumerate(own_data.CONVENTIONS.items())
+    }
+    tasks = own_data.draw_tasks(4)
+    return paths | {
+        f"tasks: {name}": write(folder / f"tasks{number}", tasks)
+        for number, (name, write) in enumerate(own_data.TASK_CONVENTIONS.items())
     }
 
 
@@ -72,7 +77,7 @@ def read_apart(path: Path) -> str:
         status = 0
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
         try:
-            read_pictures(SourceParams(path=str(path), unreadable="skip"))
+            read_source(SourceParams(path=str(path), unreadable="skip"))
         except GenlabError as error:
             status = 2 * ("\n" in str(error))
         except BaseException:

@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import own_data
 import pytest
 import tiny
 from pages import words
 from small_benchmark import make_case
+from stage_runs import run_stage
 from streamlit.testing.v1 import AppTest
 
-import own_data
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.store.schema import Opinion
 from genlab.web.jobs import jobs
@@ -81,6 +82,45 @@ def test_a_path_is_read_and_the_command_that_adds_it_is_shown(
     at.text_input(key="own_path").set_value(str(tmp_path / "nowhere")).run()
     at.button(key="own_read").click().run()
     assert "nowhere is not there" in words(at)
+
+
+@pytest.fixture(scope="module")
+def own_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which all stages ran over ARC tasks of one's own."""
+    folder = tmp_path_factory.mktemp("pages") / "own"
+    own_data.write_task_files(folder / "tasks", own_data.draw_tasks(60))
+    own = {"source": {"path": "tasks"}}
+    tiny.write_params(folder, datasets=["my_tasks"], my_tasks=own, workers=1)
+    stages = ["params", "generate", "split", "judges", "train", "evaluate", "failure_gallery"]
+    for stage in stages:
+        assert not run_stage(folder, stage, "--dataset", "my_tasks").status
+    (folder / "benchmarks").mkdir()
+    shutil.copy(tiny.PARAMS_FILE.parent / "benchmarks/targets.yaml", folder / "benchmarks")
+    (folder / "results/benchmarks.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("data", {"view": "One item"}),
+        ("data", {"view": "Items"}),
+        ("training", {}),
+        ("evaluation", {"show": "Verdict"}),
+        ("evaluation", {"show": "Reconstructions"}),
+        ("evaluation", {"show": "Samplers"}),
+        ("evaluation", {"show": "Neighbours"}),
+        ("failures", {"sort": "samples"}),
+        ("failures", {}),
+    ],
+)
+def test_pages_show_grids_of_ones_own(
+    page: Open, own_project: Path, name: str, query: dict[str, str]
+) -> None:
+    at = page(own_project, name, dataset="my_tasks", **query)
+    assert not at.error, at.error[0].value
+    assert not at.exception
+    assert not at.info
 
 
 @pytest.mark.parametrize("view", ["Reconstructions", "Samplers", "Neighbours"])

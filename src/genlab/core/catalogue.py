@@ -26,9 +26,14 @@ class Dataset:
     source: SourceParams | None = None
 
     @property
+    def family(self) -> Literal["grids", "own_grids", "images"]:
+        """By which measures it is judged: of grids that came without a generator, by their own."""
+        return "own_grids" if self.kind == "grids" and self.source else self.kind
+
+    @property
     def classes(self) -> int:
-        """Number of values of a cell or of a channel of a pixel."""
-        return 10 if self.kind == "grids" else 256
+        """Number of values of a cell or of a channel of a pixel; own grids also have padding."""
+        return {"grids": 10, "own_grids": 11, "images": 256}[self.family]
 
 
 # The names of the classes are torchvision's, which takes seconds to import.
@@ -61,8 +66,14 @@ RESERVED = frozenset(
 """Names of folders in data/ and of the agent's own data, which no dataset can have."""
 
 
-def suggest_model(side: int) -> dict[str, int]:
-    """Patch and number of latents for images of a side: 8 latents at each of about 8 x 8 places."""
+def suggest_model(side: int, kind: Literal["grids", "images"]) -> dict[str, int]:
+    """Patch and number of latents for items of a side.
+
+    8 latents at each of about 8 x 8 places of an image, 4 at each 2 x 2 cells of a grid.
+    """
+    if kind == "grids":
+        patch = 1 if side % 2 else 2
+        return {"patch": patch, "latent_dim": 4 * (side // patch) ** 2}
     fitting = [patch for patch in (4, 8, 16, 2) if side % patch == 0]
     patch = min(fitting, key=lambda patch: abs(side / patch - 8), default=2)
     return {"patch": patch, "latent_dim": 8 * (side // patch) ** 2}

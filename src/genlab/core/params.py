@@ -194,6 +194,8 @@ class Params(Section):
         if name not in self.sections:
             raise GenlabError(self._describe_unknown(name), key="dataset", path=PARAMS_FILE)
         source = SourceParams.model_validate(self.sections[name]["source"])
+        if source.kind == "grids":
+            return Dataset(name, f"{name} (own grids)", "grids", source.size, source=source)
         channels = {"grey": 1, "rgb": 3}.get(source.channels)
         title = f"{name} (own pictures)"
         return Dataset(name, title, "images", source.size, channels, source=source)
@@ -222,10 +224,10 @@ class Params(Section):
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
         return _validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
 
-    def with_size(self, name: str, size: int) -> Params:
-        """Return params in which the pictures of one's own dataset `name` have this side."""
+    def with_found(self, name: str, **found: Any) -> Params:
+        """Return params in which the source of one's own dataset `name` states what was found."""
         values = self.model_dump()
-        values[name] = {**values[name], "source": {**values[name]["source"], "size": size}}
+        values[name] = {**values[name], "source": {**values[name]["source"], **found}}
         return parse_params(values, PARAMS_FILE)
 
     def digest(self, *keys: str) -> str:
@@ -348,16 +350,18 @@ def describe_idle() -> str:
 def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Params:
     """Read and check a params file. Raises a `GenlabError` of one line on any error.
 
-    complete: whether sizes of pictures that it leaves open are those that stage params found.
+    complete: whether kinds and sizes that it leaves open are those that stage params found.
     """
     values = read_yaml(path)
     for name, section in values.items() if complete else ():
         source = section.get("source") if isinstance(section, dict) else None
         resolved = Path(path).parent / "results" / str(name) / "params.json"
-        if isinstance(source, dict) and source.get("size") is None and resolved.is_file():
+        if isinstance(source, dict) and resolved.is_file():
             stages = read_json(resolved, producer_command=f"dvc repro params@{name}")
-            size = stages.get("generate", {}).get("source", {}).get("size")
-            values[name] = {**section, "source": {**source, "size": size}}
+            found = stages.get("generate", {}).get("source", {})
+            stated = {key: value for key, value in source.items() if value is not None}
+            open_keys = {key: found[key] for key in ("kind", "size") if key in found}
+            values[name] = {**section, "source": {**open_keys, **stated}}
     return parse_params(values, str(path))
 
 
@@ -410,7 +414,7 @@ def _complete_sections(
         except ValidationError as error:
             fields = SourceParams.model_fields
             raise invalid(error, f"{source}: {name}.source", fields) from error
-        suggested = suggest_model(stated.size) if stated.size else {}
+        suggested = suggest_model(stated.size, stated.kind or "images") if stated.size else {}
         yield name, {**suggested, **section}
 
 

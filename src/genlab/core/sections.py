@@ -113,6 +113,7 @@ class ImageParams(_SplitParams):
 
 
 Word = Annotated[str, Field(min_length=1)]
+MAX_GRID = 30  # cells per side of an ARC grid
 Convention = Literal["folders", "table", "webdataset"]
 Pair = Annotated[tuple[Word, Word], Strict(False)]  # YAML has lists
 
@@ -134,10 +135,18 @@ class SourceParams(Section):
     """
 
     path: str = Field(min_length=1, description="Folder, archive or file.")
+    kind: Literal["images", "grids"] | None = Field(
+        None, description="What its items are.", json_schema_extra=neutral(None)
+    )
     convention: Convention | None = Field(
         None, description="How the files are arranged.", json_schema_extra=neutral(None)
     )
-    size: int | None = Field(None, ge=4, le=1024, description="Side of a picture in pixels.")
+    size: int | None = Field(
+        None,
+        ge=4,
+        le=1024,
+        description="Side of a picture in pixels, of a canvas in cells.",
+    )
     channels: Literal["auto", "grey", "rgb"] = Field(
         "auto", description="Colours that are kept.", json_schema_extra=neutral("auto")
     )
@@ -180,7 +189,7 @@ class SourceParams(Section):
     group: str | None = Field(
         None,
         min_length=1,
-        description="Pattern of file names; pictures with equal matches share a split.",
+        description="Pattern of file names, or a table's column; equal ones share a split.",
         json_schema_extra=neutral(None),
     )
     val_share: Share | None = Field(
@@ -215,6 +224,12 @@ class SourceParams(Section):
     def _rise(self) -> Self:
         if self.range and self.range[0] == self.range[1]:
             raise ValueError(f"range must hold two different values, got {list(self.range)}")
+        return self
+
+    @model_validator(mode="after")
+    def _fit_grids(self) -> Self:
+        if self.kind == "grids" and (self.size or 0) > MAX_GRID:
+            raise ValueError(f"size of grids must be at most {MAX_GRID}, got {self.size}")
         return self
 
     def shares(self, images: ImageParams) -> dict[str, float]:

@@ -235,12 +235,20 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
         raise unfit(file, fault, _command(file))
-    if grids.max() >= COLOURS:
-        grid, row, col = np.unravel_index(np.argmax(grids >= COLOURS), grids.shape)
+    most = COLOURS + _is_padded(file.parent)
+    if grids.max() >= most:
+        grid, row, col = np.unravel_index(np.argmax(grids >= most), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
         raise unfit(file, fault, _command(file))
     return grids
+
+
+def _is_padded(folder: Path) -> bool:
+    """Whether the grids of a folder are one's own, with PADDING beside smaller ones."""
+    file = folder / MANIFEST_FILE
+    manifest = read_json(file, producer_command=_command(folder)) if file.is_file() else {}
+    return isinstance(manifest, dict) and "padding" in manifest
 
 
 def load_objects(path: str | Path, split: str) -> Objects:
@@ -256,7 +264,9 @@ def entropy_nats(path: str | Path, split: str, count: int) -> Floats:
 
 
 def _command(path: str | Path) -> str:
-    return split_command(path, "arc_grids")
+    own = Path(path) if Path(path).is_dir() else Path(path).parent
+    staged = Path("results", own.name, "params.json").is_file()
+    return split_command(path, own.name if staged else "arc_grids")
 
 
 def _folder(path: str | Path) -> Path:

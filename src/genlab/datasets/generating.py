@@ -23,10 +23,10 @@ OPENERS: Mapping[str, Callable[[str, ImageParams], Source]] = {
 def generate(name: str, params: Params, folder: Path, count: int | None = None) -> str:
     """Make the items of a dataset in `folder` (stage generate); returns a line about them."""
     dataset = params.dataset(name)
-    if dataset.kind == "grids":
-        return generate_grids(name, params, folder, count)
     if dataset.source:
         return generate_own(name, dataset.source, params, folder, count)
+    if dataset.kind == "grids":
+        return generate_grids(name, params, folder, count)
     count = params.images.count if count is None else count
     source = OPENERS[name](name, params.images)
     return generate_images(name, dataset.labels, source, folder, count)

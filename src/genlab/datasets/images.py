@@ -25,6 +25,7 @@ from genlab.datasets.splits import (
     SplitSummary,
     assign_splits,
     count_duplicates,
+    describe_limits,
     split_groups,
 )
 
@@ -38,8 +39,6 @@ LABELS_FILE = "labels.npz"
 CHUNK = 2048
 """Images in memory at once while a file is written: 25 MB at 64 x 64 x 3."""
 LEVELS = 256
-COMPARABLE, TESTED, CHOSEN = 2000, 500, 200
-"""Images of test, test and validation below which `describe_limits` says what they cannot carry."""
 UNLABELLED = -1
 """Label of an image without a class."""
 NO_CLASS = "no class"
@@ -141,7 +140,7 @@ def split_images(
     }
     facts["duplicates"] = count_duplicates(hashes)
     if dataset.source:
-        facts["limits"] = describe_limits(facts["counts"])
+        facts["limits"] = describe_limits(facts["counts"], "images")
     channels = ("grey",) if shape[2] == 1 else ("red", "green", "blue")
     means = {f"mean {channel}": value for channel, value in zip(channels, mean, strict=True)}
     train, indices = chosen["train"]
@@ -149,29 +148,6 @@ def split_images(
     return SplitSummary(
         facts["counts"], facts, train.read(indices[spread]), {**facts["counts"], **means}
     )
-
-
-def describe_limits(counts: Mapping[str, int]) -> list[str]:
-    """Which figures splits of these sizes cannot carry, a sentence each."""
-    test, val = counts["test"], counts["val"]
-    limits = []
-    if test < COMPARABLE:
-        limits.append(
-            f"With {test} test images the Fréchet distance, precision and recall depend on their"
-            " number: compare them among runs on this very split alone (less so from"
-            f" {COMPARABLE} on)."
-        )
-    if test < TESTED:
-        limits.append(
-            f"Of {test} test images, hypotheses about failures find strong effects alone, and a"
-            f" share of 1 % is {test / 100:.1f} images: the near-duplicate rate says little."
-        )
-    if val < CHOSEN:
-        limits.append(
-            f"{val} validation images choose checkpoint, sampler and temperature: another split"
-            " may choose others."
-        )
-    return limits
 
 
 def read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:

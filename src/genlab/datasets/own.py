@@ -5,21 +5,23 @@ import io
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from ruamel.yaml import YAML
 
 from genlab.core.catalogue import PUBLISHED, list_names, suggest_model
 from genlab.core.errors import GenlabError
-from genlab.core.io import UNFINISHED, write_json, write_text
+from genlab.core.io import UNFINISHED, write_json, write_npz, write_text
 from genlab.core.params import Params, parse_params
 from genlab.core.places import find_place
 from genlab.core.sections import SourceParams
 from genlab.core.workers import spread
+from genlab.datasets.arc_grids import GRIDS_FILE, KIND
 from genlab.datasets.images import (
     ImageSet,
     Source,
@@ -27,10 +29,18 @@ from genlab.datasets.images import (
     read_generated,
     read_rows,
 )
+from genlab.datasets.manifests import write_manifest
+from genlab.datasets.own_grids import read_generated_grids
+from genlab.datasets.readers.grids import GridSource, find_kind, read_grids
+from genlab.datasets.readers.ledger import make_key
 from genlab.datasets.readers.opening import Pictures, find_size, read_pictures
+from genlab.datasets.shards import GRIDS_KIND
 from genlab.datasets.splits import SPLITS
+from genlab.grids.palette import PADDING
 
-MIN_PICTURES = 100  # with fewer, not ten are left to validate or to test
+Items = Pictures | GridSource
+
+MIN_ITEMS = 100  # with fewer, not ten are left to validate or to test
 OWN_FILE = Path("results/own.json")  # which dvc.yaml reads: datasets whose files are watched
 NAMED = 20  # files left out that a manifest names, of each reason
 
@@ -38,14 +48,15 @@ NAMED = 20  # files left out that a manifest names, of each reason
 def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
     """`Params.resolve`, with what the files of a dataset of one's own add to it.
 
-    Those are their size, where params leave it open, and under `generate.files` a digest of their
-    names, sizes and times.
+    Those are their kind and size, where params leave them open, and under `generate.files` a digest
+    of their names, sizes and times.
     """
     source = params.dataset(name).source
     if source is None:
         return params.resolve(name)
-    if source.size is None:
-        params = params.with_size(name, find_size(source))
+    kind = find_kind(source)
+    size = source.size or (read_grids(source).side if kind == "grids" else find_size(source))
+    params = params.with_found(name, kind=kind, size=size)
     values = params.resolve(name)
     values["generate"]["files"] = digest_listing(find_place(source.path))
     return values
@@ -80,12 +91,18 @@ def _list_files(path: Path) -> Iterator[str]:
 def generate_own(
     name: str, source: SourceParams, params: Params, folder: Path, count: int | None = None
 ) -> str:
-    """Read the pictures of a dataset of one's own into `folder`; returns a line about them.
+    """Read the items of a dataset of one's own into `folder`; returns a line about them.
 
-    What was understood is logged first. count: most pictures, evenly spaced.
+    What was understood is logged first. count: most items, evenly spaced.
     """
+    if source.kind == "grids":
+        grids = read_grids(source)
+        print(*grids.describe(), sep="\n", file=sys.stderr)
+        require_enough(grids)
+        return generate_own_grids(name, grids, folder, count)
     levels = UNFINISHED / f"{name}-levels.npy"
-    pictures = read_pictures(source, levels, partial(spread, params=params))
+    key = make_key(source.effective(), digest_listing(find_place(source.path)))
+    pictures = read_pictures(source, levels, partial(spread, params=params), key)
     print(*pictures.describe(), sep="\n", file=sys.stderr)
     require_enough(pictures)
     number = {split: index for index, split in enumerate(SPLITS)}
@@ -100,17 +117,54 @@ def generate_own(
     facts = {"understood": pictures.summarise(NAMED)}
     images = Source({"all": everything}, pictures.collection.convention, facts)
     line = generate_images(name, tuple(pictures.classes), images, folder, count or 0)
-    levels.unlink()
+    for file in (levels, levels.with_suffix(".jsonl")):
+        file.unlink()
     return line
 
 
-def require_enough(pictures: Pictures) -> None:
-    """Raise GenlabError where there are too few pictures to train, to choose and to test."""
-    count = len(pictures.kept)
-    if count < MIN_PICTURES:
-        path = pictures.collection.path
-        message = f"{path}: {count} pictures are too few; a dataset has at least {MIN_PICTURES}"
-        raise GenlabError(message, path=path, fix="add pictures")
+def generate_own_grids(
+    name: str, source: GridSource, folder: Path, count: int | None = None
+) -> str:
+    """Write grids to `folder`; returns a line about them.
+
+    count: most grids, evenly spaced. Writes grids.npz (keys grids, tasks, splits: (n, side, side)
+    uint8; (n,) int64, the latter an index into SPLITS or -1) and manifest.json.
+    """
+    rows = source.kept
+    if count and count < len(rows):
+        rows = rows[np.arange(count) * len(rows) // count]
+    number = {split: index for index, split in enumerate(SPLITS)}
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "grids": source.grids[rows],
+        "tasks": source.groups[rows],
+        "splits": np.array([number.get(source.splits[row], -1) for row in rows], dtype=np.int64),
+    }
+    write_npz(folder / GRIDS_FILE, arrays, kind=GRIDS_KIND)
+    facts = {
+        "dataset": name,
+        "count": len(rows),
+        "padding": PADDING,
+        "source": source.tasks.convention,
+        "understood": source.summarise(NAMED),
+    }
+    write_manifest(folder, KIND, [GRIDS_FILE], facts)
+    return f"{folder}: {len(rows)} grids on a canvas of {source.side} x {source.side}"
+
+
+def require_enough(items: Items) -> None:
+    """Raise GenlabError where there are too few items to train, to choose and to test."""
+    count = len(items.kept)
+    if count < MIN_ITEMS:
+        what = "grids" if isinstance(items, GridSource) else "pictures"
+        message = f"{items.path}: {count} {what} are too few; a dataset has at least {MIN_ITEMS}"
+        raise GenlabError(message, path=items.path, fix=f"add {what}")
+
+
+def read_source(source: SourceParams) -> Items:
+    """Read a source of either kind. Raises GenlabError where that is in doubt."""
+    if find_kind(source) == "grids":
+        return read_grids(source)
+    return read_pictures(source)
 
 
 def find_name(params: Params, path: Path) -> str:
@@ -132,6 +186,10 @@ def compare_content(params: Params, name: str) -> list[str]:
     """
     source = params.dataset(name).source
     folder = Path("data/generated", name)
+    if source and source.kind == "grids":
+        found = read_grids(source)
+        old = [grid.tobytes() for grid in read_generated_grids(folder)]
+        return _count_changes(name, old, [grid.tobytes() for grid in found.grids[found.kept]])
     manifest, parts = read_generated(folder)
     images = parts["all"]
     if source is None or manifest["shape"][0] != source.size:
@@ -142,14 +200,17 @@ def compare_content(params: Params, name: str) -> list[str]:
     rows = pictures.kept
     names = [[*pictures.classes, None][label] for label in pictures.labels[rows]]
     now = zip(pictures.items.levels[rows], names, strict=True)
-    old, new = (Counter((levels.tobytes(), label) for levels, label in s) for s in (before, now))
+    sides = ([(levels.tobytes(), label) for levels, label in side] for side in (before, now))
+    return _count_changes(name, *sides)
+
+
+def _count_changes(name: str, before: Iterable[Any], now: Iterable[Any]) -> list[str]:
+    old, new = Counter(before), Counter(now)
     counts = {"gone": (old - new).total(), "new": (new - old).total()}
-    return [f"{name}: {count:,} pictures are {what}" for what, count in counts.items() if count]
+    return [f"{name}: {count:,} items are {what}" for what, count in counts.items() if count]
 
 
-def add_section(
-    name: str, source: SourceParams, pictures: Pictures, path: Path
-) -> tuple[Params, str]:
+def add_section(name: str, source: SourceParams, items: Items, path: Path) -> tuple[Params, str]:
     """Write a dataset's section into a params file, and make the dataset the only one that is run.
 
     Comments are kept. Returns the params and the section as YAML. Raises GenlabError where the name
@@ -160,16 +221,19 @@ def add_section(
     yaml.width = 4096  # lines stay as long as they are
     yaml.indent(mapping=2, sequence=4, offset=2)
     content = yaml.load(path.read_text(encoding="utf-8"))
-    size, channels = pictures.items.plan.size, pictures.items.plan.channels
-    stated = {"path": source.path, "size": size, **source.model_dump(exclude_defaults=True)}
+    stated = source.model_dump(exclude_defaults=True)
     for key in ("range", "arrays"):
         if key in stated:
             stated[key] = list(stated[key])
-    section = {
-        "source": stated,
-        **suggest_model(size),
-        "free_bits": 1.0 if channels == 3 else 0.25,  # nats per latent
-    }
+    if isinstance(items, GridSource):
+        found = {"kind": "grids", "size": items.side}
+        model: dict[str, float] = dict(suggest_model(items.side, "grids"))
+    else:
+        plan = items.items.plan
+        found = {"size": plan.size}
+        free = 1.0 if plan.channels == 3 else 0.25  # nats per latent
+        model = {**suggest_model(plan.size, "images"), "free_bits": free}
+    section = {"source": {"path": source.path, **found, **stated}, **model}
     own = isinstance(content.get(name), dict) and "source" in content[name]
     if name in PUBLISHED or (name in content and not own):
         raise GenlabError(f"{path}: {name} is a key already; choose another name", key=name)

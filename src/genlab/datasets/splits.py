@@ -14,6 +14,8 @@ Indices = npt.NDArray[np.int64]
 
 SPLITS = ("train", "val", "test")
 EXAMPLES = 64
+COMPARABLE, TESTED, CHOSEN = 2000, 500, 200
+"""Items of test, test and validation below which `describe_limits` says what they cannot carry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +79,29 @@ def assign_splits(
         return {**rows, "train": pool}
     drawn = split_groups(groups[pool], missing, seed)
     return {**rows, **{split: pool[chosen] for split, chosen in drawn.items()}}
+
+
+def describe_limits(counts: Mapping[str, int], items: str) -> list[str]:
+    """Which figures splits of these sizes cannot carry, a sentence each."""
+    test, val = counts["test"], counts["val"]
+    limits = []
+    if items == "images" and test < COMPARABLE:
+        limits.append(
+            f"With {test} test images the Fréchet distance, precision and recall depend on their"
+            " number: compare them among runs on this very split alone (less so from"
+            f" {COMPARABLE} on)."
+        )
+    if test < TESTED:
+        limits.append(
+            f"Of {test} test {items}, hypotheses about failures find strong effects alone, and a"
+            f" share of 1 % is {test / 100:.1f} of them: the near-duplicate rate says little."
+        )
+    if val < CHOSEN:
+        limits.append(
+            f"{val} validation {items} choose checkpoint, sampler and temperature: another split"
+            " may choose others."
+        )
+    return limits
 
 
 def _check_filled(splits: dict[str, Indices], count: int, section: str) -> dict[str, Indices]:

@@ -22,8 +22,11 @@ COLOUR_NAMES: tuple[str, ...] = tuple(_RGB)
 ARC_PALETTE: tuple[tuple[int, int, int], ...] = tuple(_RGB.values())
 COLOURS = len(ARC_PALETTE)
 BLACK = 0
+PADDING = COLOURS
+"""What a smaller grid is padded with on its canvas: no colour."""
+PADDING_RGB = (64, 60, 72)
 
 
 def to_rgb(grids: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
     """Convert colour numbers (..., height, width) to RGB, uint8 (..., height, width, 3)."""
-    return np.take(np.asarray(ARC_PALETTE, dtype=np.uint8), grids, axis=0)
+    return np.take(np.asarray((*ARC_PALETTE, PADDING_RGB), dtype=np.uint8), grids, axis=0)

@@ -1,7 +1,6 @@
 """Items of a dataset: its splits, filters, samples with their neighbours, pasted grids."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +18,10 @@ from genlab.core.params import PARAMS_FILE, load_params
 from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
 from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.manifests import MANIFEST_FILE, split_command
+from genlab.datasets.readers.tasks import GridFault, parse_rows, parse_text
+from genlab.evaluation.metrics.own_grids import find_components
 from genlab.evaluation.reports.formats import words
-from genlab.grids.palette import COLOUR_NAMES, COLOURS
+from genlab.grids.palette import COLOUR_NAMES, PADDING
 from genlab.grids.shapes import KINDS, Objects
 from genlab.web.components.files import fresh, reading, require
 
@@ -31,11 +32,10 @@ Wanted = Mapping[str, Sequence[str]]
 EVALUATE = "dvc repro evaluate"
 EVIDENCE = {
     "grids": ("predicted", "samples", "arc", "arc_predicted"),
+    "own_grids": ("predicted", "samples", "sample_nearest", "sample_errors"),
     "images": ("predicted", "nats", "samples", "sample_nearest", "sample_errors"),
 }
-DIGITS = {str(colour): colour for colour in range(COLOURS)}
 LARGE = 8  # arrays of a dataset that are kept in memory: 24 MB for a version of Fashion-MNIST's
-MAX_SIDE = 64  # cells of a pasted grid
 MAX_TEXT = 40_000  # characters of a pasted text
 
 
@@ -44,7 +44,8 @@ class Split:
     """A split of a dataset: items (n, ...), and a table of what is in them.
 
     parts: a row per object of a grid (`item`, `kind`, `colour`, `row`, `col`, `height`, `width`,
-    `cells`), or per image (`item`, `class`).
+    `cells`), per component of one's own grid (`item`, `colour`, `cells`), or per image (`item`,
+    `class`).
     """
 
     items: Items
@@ -71,6 +72,10 @@ class Split:
     def describe(self, index: int) -> str:
         """What an item shows, in words."""
         rows = self.of(index)
+        if self.is_grids and "kind" not in rows:
+            own = self.items[index] != PADDING
+            height, width = own.any(axis=1).sum(), own.any(axis=0).sum()
+            return f"{height} × {width}, {len(rows)} components"
         if self.is_grids:
             return ", ".join(rows["colour"].str.cat(rows["kind"], " ")) or "no object"
         return str(rows["class"].iloc[0])
@@ -90,7 +95,11 @@ def load_items(folder: Path, split: str) -> Split:
     Raises a GenlabError where the folder is missing or a file of it is broken.
     """
     require(folder)
-    if find_dataset(folder.parent.parent, folder.name).kind == "grids":
+    family = find_dataset(folder.parent.parent, folder.name).family
+    if family == "own_grids":
+        grids = _grids(find_data_file(folder), split)
+        return Split(grids, tabulate_components(grids))
+    if family == "grids":
         return Split(_grids(find_data_file(folder), split), _objects(folder / OBJECTS_FILE, split))
     with reading(folder / MANIFEST_FILE, split_command(folder)):
         names = pd.Categorical.from_codes(*load_classes(folder, split))
@@ -109,6 +118,15 @@ def tabulate(objects: Objects) -> pd.DataFrame:
     colours = pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES)
     numbers = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
     return pd.DataFrame({"item": objects["grid"], "kind": kinds, "colour": colours, **numbers})
+
+
+def tabulate_components(grids: Items) -> pd.DataFrame:
+    """Components of grids of one's own as `Split.parts`, without kinds."""
+    found = find_components(grids)
+    order = np.argsort(found.grid, kind="stable")
+    colours = pd.Categorical.from_codes(found.colour[order], COLOUR_NAMES)
+    parts = {"item": found.grid[order], "colour": colours, "cells": found.cells[order]}
+    return pd.DataFrame(parts)
 
 
 _grids = fresh(load_split, LARGE)
@@ -131,7 +149,7 @@ def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> In
 def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
     """The arrays of `evidence.npz`. Raises a GenlabError before the stage has run."""
     path = root / "data" / "evaluated" / dataset / "evidence.npz"
-    return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(root, dataset).kind])
+    return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(root, dataset).family])
 
 
 @partial(fresh, entries=LARGE)
@@ -146,9 +164,10 @@ def find_neighbours(root: Path, dataset: str, chosen: slice) -> list[tuple[Items
     """
     found = read_evidence(root, dataset)
     samples = np.asarray(found["samples"][chosen], dtype=np.uint8)
-    if find_dataset(root, dataset).kind == "images":
+    if (family := find_dataset(root, dataset).family) != "grids":
         nearest = np.asarray(found["sample_nearest"][chosen], dtype=np.uint8)
-        said = [f"distance {far:.2f} in features" for far in found["sample_errors"][chosen]]
+        words = "{} cells differ" if family == "own_grids" else "distance {:.2f} in features"
+        said = [words.format(far) for far in found["sample_errors"][chosen]]
         return list(zip(samples, nearest, said, strict=True))
     train = load_items(root / "data" / dataset, "train").items
     pairs = [(sample, *nearest_grid(sample, train)) for sample in samples]
@@ -168,29 +187,18 @@ def to_text(grid: Items) -> str:
 
 
 def parse_grid(text: str) -> Items:
-    """A grid from pasted text: rows of digits, or the JSON rows of an ARC task.
+    """The first grid of a pasted text: rows of digits, |012|345|, or the JSON rows of an ARC task.
 
     Raises a GenlabError of one line that names the row and what stands there.
     """
     if len(text) > MAX_TEXT:
         raise GenlabError(f"the text has {len(text)} characters; at most {MAX_TEXT} are read")
-    lines = [re.findall(r"[^\s,;|]", line) for line in text.splitlines() if line.strip()]
-    rows: list[Any] = [[DIGITS.get(cell, cell) for cell in line] for line in lines]
-    if text.lstrip().startswith("["):
-        try:
-            rows = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise GenlabError(f"the text is not valid JSON ({error}); correct it") from error
-    if not rows or not all(isinstance(row, list) and row for row in rows):
-        raise GenlabError("the grid is empty; paste rows of digits, or rows in JSON: [[0, 1]]")
-    for number, row in enumerate(rows, 1):
-        if wrong := [cell for cell in row if type(cell) is not int or not 0 <= cell < COLOURS]:
-            shown = repr(wrong[0]) if isinstance(wrong[0], str) else json.dumps(wrong[0])
-            raise GenlabError(f"row {number} holds {shown[:20]}; colours are 0 to 9")
-        if len(row) != len(rows[0]):
-            sizes = f"row {number} has {len(row)} cells, row 1 has {len(rows[0])}"
-            raise GenlabError(f"{sizes}; make them equal")
-    if max(len(rows), len(rows[0])) > MAX_SIDE:
-        size = f"{len(rows)} x {len(rows[0])}"
-        raise GenlabError(f"the grid is {size}; a side has at most {MAX_SIDE} cells")
-    return np.array(rows, dtype=np.uint8)
+    try:
+        rows = json.loads(text) if text.lstrip().startswith("[") else next(parse_text(text), [])
+        if not rows:
+            raise GenlabError("the grid is empty; paste rows of digits, or rows in JSON: [[0, 1]]")
+        return parse_rows(rows)
+    except GridFault as fault:
+        raise GenlabError(f"the grid: {fault}") from fault
+    except (ValueError, RecursionError) as error:
+        raise GenlabError(f"the text is not valid JSON ({error}); correct it") from error

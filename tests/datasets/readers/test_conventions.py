@@ -70,6 +70,15 @@ def test_a_table_may_state_splits_and_be_told_its_columns(tmp_path: Path) -> Non
     assert any("label" in line for line in read(folder).describe())  # none is the label
 
 
+def test_a_column_may_name_the_group(tmp_path: Path) -> None:
+    folder = own_data.write_table(tmp_path / "data", PICTURES, LABELS)
+    rows = ["file,label,patient"]
+    rows += [f"{number}.png,{label},p{number // 6}" for number, label in enumerate(LABELS)]
+    (folder / "labels.csv").write_text("\n".join(rows))
+    assert len(np.unique(read(folder, group="patient").groups)) == 10
+    assert len(np.unique(read(folder).groups)) == 60
+
+
 def test_tables_beside_splits_name_files_of_their_own_folder(tmp_path: Path) -> None:
     own_data.write_table(tmp_path / "data/train", PICTURES[:40], LABELS[:40])
     own_data.write_table(tmp_path / "data/test", PICTURES[40:], LABELS[40:])

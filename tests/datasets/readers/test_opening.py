@@ -14,6 +14,7 @@ from PIL import Image
 
 from genlab.core.errors import GenlabError
 from genlab.core.sections import SourceParams
+from genlab.datasets.readers import reading
 from genlab.datasets.readers.opening import Pictures, read_pictures
 
 SIDE = 28
@@ -122,7 +123,7 @@ def test_a_damaged_picture_is_named_and_left_out_up_to_a_share(tmp_path: Path) -
     (folder / "dog/7.png").write_bytes(b"")
     pictures = read(folder)
     assert len(pictures.labels) == 199
-    assert "dog/7.png" in pictures.items.unreadable[0]
+    assert "dog/7.png" in pictures.items.facts.unreadable[0]
     with pytest.raises(GenlabError) as refused:
         read(folder, unreadable="refuse")
     assert "dog/7.png" in str(refused.value)
@@ -352,3 +353,39 @@ def test_frames_are_pictures_where_that_is_asked_for(tmp_path: Path) -> None:
     assert pictures.collection.names[:2] == ["cat/scan.tif[0]", "cat/scan.tif[1]"]
     np.testing.assert_array_equal(pictures.labels, [0, 0, 0, 1, 1, 1])
     np.testing.assert_array_equal(pictures.items.levels[4, ..., 0], stripes(1, 1))
+
+
+def test_a_killed_run_goes_on_after_its_last_whole_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "CHUNK", 20)
+    folder = write_classes(tmp_path / "pets", 50)
+    (folder / "cat/3.png").write_bytes(b"damaged")
+    source = SourceParams(path=str(folder))
+    expected = read_pictures(source)
+    decoded: list[int] = []
+
+    def kill_after(pieces: int) -> Any:
+        def spread(work: Any, parts: Any) -> Any:
+            for number, part in enumerate(parts):
+                if number == pieces:
+                    raise KeyboardInterrupt
+                decoded.append(number)
+                yield work(part)
+
+        return spread
+
+    monkeypatch.setattr(reading, "FEW", 0)
+    levels = tmp_path / "levels.npy"
+    with pytest.raises(KeyboardInterrupt):
+        read_pictures(source, levels, kill_after(3), "key")
+    with levels.open("ab") as file:
+        file.write(b"half a picture")
+    with levels.with_suffix(".jsonl").open("a") as lines:
+        lines.write('{"rows": [1')
+    again = read_pictures(source, levels, kill_after(99), "key")
+    assert len(decoded) == 3 + 2
+    np.testing.assert_array_equal(again.items.levels, expected.items.levels)
+    assert again.describe() == expected.describe()
+    read_pictures(source, levels, kill_after(99), "another key")
+    assert len(decoded) == 3 + 2 + 5

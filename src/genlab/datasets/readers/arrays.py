@@ -61,6 +61,12 @@ class ArrayLoader:
         return ArrayLoader(arrays)
 
 
+def load_parts(file: Path, source: SourceParams) -> dict[str, Array]:
+    """The arrays of pictures or grids of a file, by split. Raises GenlabError as `read_arrays`."""
+    parts, _ = _find_parts(file, _load(file), source)
+    return {split: array for split, (array, _) in parts.items()}
+
+
 class LabelledArray(NamedTuple):
     """Pictures (n, height, width, channels) of one split; classes (n,): None without one."""
 

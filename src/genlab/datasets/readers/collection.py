@@ -26,6 +26,7 @@ class Collection:
 
     names: for messages, in order. splits: train, val, test, or empty where none is official.
     classes: None where there are none, or for a picture without one. left_out: names by reason.
+    groups: values of a column, by which pictures share a split; empty where none is stated.
     """
 
     path: Path
@@ -36,3 +37,4 @@ class Collection:
     load: Loader
     left_out: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    groups: Sequence[str] = ()

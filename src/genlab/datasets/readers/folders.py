@@ -22,7 +22,7 @@ from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.files import Contents, Files
 from genlab.datasets.readers.layout import FOLDER_LABELS, FolderLabels, arrange
-from genlab.datasets.readers.table import find_table, read_labels
+from genlab.datasets.readers.table import find_table, read_column, read_labels
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def read_folders(
     """
     left_out = {"debris of systems and tools": files.debris, "no pictures": others}
     table = None
+    groups: list[str] = []
     if source.convention != "folders" and source.labels not in FOLDER_LABELS:
         table = find_table(files, pictures, others, source)
     if table is None:
@@ -82,6 +83,7 @@ def read_folders(
             stated or split for stated, split in zip(official, layout.splits, strict=True)
         ]
         notes = [why] if why else []
+        groups = read_column(table, layout.names, source.group)
         left_out["no pictures"] = [name for name in others if name not in table.files]
         left_out["named by a table, and not there"] = table.unknown
     left_out["beside the folders of splits"] = layout.left_out
@@ -94,6 +96,7 @@ def read_folders(
         files_of = np.repeat(layout.names, counts).tolist()
         splits = np.repeat(splits, counts).tolist()
         classes = [name for name, count in zip(classes, counts, strict=True) for _ in range(count)]
+        groups = np.repeat(groups, counts).tolist() if groups else []
         names = [f"{name}[{frame}]" for name, frame in zip(files_of, frames, strict=True)]
     convention = "pictures without classes"
     if any(name is not None for name in classes):
@@ -109,6 +112,7 @@ def read_folders(
         load=FileLoader(files.contents, files_of, source.background, frames),
         left_out={reason: names for reason, names in left_out.items() if names},
         notes=notes,
+        groups=groups,
     )
 
 

@@ -32,6 +32,7 @@ from genlab.datasets.readers.reading import Items, Spread, choose, load_sample, 
 
 Numbers = npt.NDArray[np.int64]
 UNLABELLED = -1
+EXAMPLES = 512
 READABLE = (
     "pictures in folders, or a zip or tar archive of these; WebDataset tars; .npz, .npy, .h5, .mat,"
     " IDX, Parquet; a TIFF stack"
@@ -55,17 +56,27 @@ class Pictures:
     groups: Numbers
     kept: Numbers
 
+    @property
+    def examples(self) -> npt.NDArray[np.uint8]:
+        """Some items as a model takes them."""
+        return self.items.levels[:EXAMPLES]
+
+    @property
+    def path(self) -> Path:
+        """Where they lie."""
+        return self.collection.path
+
     def summarise(self, named: int | None = None) -> dict[str, Any]:
         """What was understood, for programs. named: most names of files left out, by reason."""
         items = self.items
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
-        sizes = items.sizes.most_common()
-        left_out = {**self.collection.left_out, "unreadable": items.unreadable}
+        sizes = items.facts.sizes.most_common()
+        left_out = {**self.collection.left_out, "unreadable": items.facts.unreadable}
         return {
             "path": str(self.collection.path),
             "kind": "images",
             "convention": self.collection.convention,
-            "count": len(items.rows),
+            "count": len(items.facts.rows),
             "size": items.plan.size,
             "channels": items.plan.channels,
             "fit": items.plan.fit,
@@ -73,7 +84,7 @@ class Pictures:
             "classes": dict(zip(self.classes, counts.tolist(), strict=True)),
             "splits": dict(Counter(split for split in self.splits if split)),
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
-            "traits": dict(sorted(items.traits.items())),
+            "traits": dict(sorted(items.facts.traits.items())),
             "left_out": {
                 reason: {"count": len(names), "names": names[:named]}
                 for reason, names in left_out.items()
@@ -84,7 +95,7 @@ class Pictures:
 
     def _count_duplicates(self) -> dict[str, int]:
         """Surplus copies in all, and how many pictures of a later split are in an earlier one."""
-        digests = self.items.digests
+        digests = self.items.facts.digests
         across = 0
         official: dict[bytes, str] = {}
         for digest, split in zip(digests, self.splits, strict=True):
@@ -99,7 +110,7 @@ class Pictures:
             f"{facts['path']}: {facts['count']:,} pictures, {facts['convention']}",
             f"read as {side} × {side}, {colours}; values: {facts['values']}",
         ]
-        if set(self.items.sizes) == {(side, side)}:
+        if set(self.items.facts.sizes) == {(side, side)}:
             lines.append("sizes: all as they are")
         else:
             named = [f"{s['width']} × {s['height']} ({s['count']:,})" for s in facts["sizes"]]
@@ -191,11 +202,13 @@ def find_size(source: SourceParams) -> int:
     return choose(load_sample(collection, source), source, collection.path).size
 
 
-def read_pictures(source: SourceParams, file: Path | None = None, spread: Spread = map) -> Pictures:
+def read_pictures(
+    source: SourceParams, file: Path | None = None, spread: Spread = map, key: str = ""
+) -> Pictures:
     """Read a source whole.
 
-    file: of the levels (.npy); None: they are kept in memory. spread: maps a function over pieces
-    of work, in their order.
+    file: of the levels (.npy), where a killed run with the same key goes on; None: they are kept in
+    memory. spread: maps a function over pieces of work, in their order.
     """
     collection = open_collection(source)
     if file is None:
@@ -203,44 +216,51 @@ def read_pictures(source: SourceParams, file: Path | None = None, spread: Spread
             items = read_items(collection, source, Path(folder, "levels.npy"))
             items = replace(items, levels=np.array(items.levels))
     else:
-        items = read_items(collection, source, file, spread)
-    named = [collection.classes[row] for row in items.rows]
+        items = read_items(collection, source, file, spread, key)
+    named = [collection.classes[row] for row in items.facts.rows]
     classes = sorted({name for name in named if name is not None}, key=natural_key)
     number = {name: index for index, name in enumerate(classes)}
     labels = [UNLABELLED if name is None else number[name] for name in named]
-    names = [collection.names[row] for row in items.rows]
-    first = dict(zip(reversed(items.digests), range(len(names) - 1, -1, -1), strict=True))
-    copies = np.array([first[digest] for digest in items.digests], dtype=np.int64)
+    names = [collection.names[row] for row in items.facts.rows]
+    first = dict(zip(reversed(items.facts.digests), range(len(names) - 1, -1, -1), strict=True))
+    copies = np.array([first[digest] for digest in items.facts.digests], dtype=np.int64)
     drop = source.duplicates == "drop"
+    keys = [collection.groups[row] for row in items.facts.rows] if collection.groups else None
+    if source.group and keys is None:
+        keys = match_names(names, source.group)
     return Pictures(
         collection=collection,
         items=items,
-        splits=[collection.splits[row] for row in items.rows],
+        splits=[collection.splits[row] for row in items.facts.rows],
         classes=classes,
         labels=np.array(labels, dtype=np.int64),
-        groups=group_items(copies, names, source.group),
+        groups=group_items(copies, keys),
         kept=np.unique(copies) if drop else np.arange(len(names)),
     )
 
 
-def group_items(copies: Numbers, names: Sequence[str], pattern: str | None) -> Numbers:
-    """Equal numbers for equal pictures, and for those whose names match a pattern alike.
+def match_names(names: Sequence[str], pattern: str) -> list[str]:
+    """What a pattern matches of each name: its first group, or all; the name where it does not."""
+    matches = [re.search(pattern, name) for name in names]
+    return [
+        name if match is None else match[1] if match.groups() else match[0]
+        for name, match in zip(names, matches, strict=True)
+    ]
 
-    copies: of each item, the first one that is equal. A match is the pattern's first group, or all
-    of it; a name without a match is by itself.
+
+def group_items(copies: Numbers, keys: Sequence[str] | None) -> Numbers:
+    """Equal numbers for equal pictures, and for those of one key.
+
+    copies: of each item, the first one that is equal. keys: of each item; None: there are none.
     """
-    if pattern is None:
+    if keys is None:
         return copies
     from scipy.sparse import coo_array  # here, since importing it takes long
     from scipy.sparse.csgraph import connected_components
 
-    matches = [re.search(pattern, name) for name in names]
     first: dict[str, int] = {}
-    alike = [
-        first.setdefault(match[1] if match.groups() else match[0], row) if match else row
-        for row, match in enumerate(matches)
-    ]
-    rows = np.arange(len(names))
+    alike = [first.setdefault(key, row) for row, key in enumerate(keys)]
+    rows = np.arange(len(keys))
     ends = np.concatenate([copies, np.array(alike, dtype=np.int64)])
-    links = coo_array((np.ones(len(ends)), (np.tile(rows, 2), ends)), shape=(len(names),) * 2)
+    links = coo_array((np.ones(len(ends)), (np.tile(rows, 2), ends)), shape=(len(keys),) * 2)
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)

@@ -24,6 +24,7 @@ from genlab.core.progress import progress
 from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection, Loader
 from genlab.datasets.readers.layout import list_some
+from genlab.datasets.readers.ledger import Facts, Ledger, make_key
 from genlab.datasets.readers.levels import Scale, find_scale
 
 Levels = npt.NDArray[np.uint8]
@@ -60,20 +61,12 @@ class Loaded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """Pictures of a source as they were read.
-
-    levels: (n, size, size, channels). rows: their numbers in the collection. sizes: how many had
-    each width and height. unreadable: what could not be read, in a line each. digests: of pixels.
-    """
+    """Pictures of a source as they were read: levels (n, size, size, channels)."""
 
     levels: Levels
-    rows: npt.NDArray[np.int64]
-    digests: list[bytes]
+    facts: Facts
     plan: Plan
     rule: str
-    sizes: Counter[tuple[int, int]]
-    traits: Counter[str]
-    unreadable: list[str]
 
 
 class _ColourError(Exception):
@@ -81,19 +74,19 @@ class _ColourError(Exception):
 
 
 def read_items(
-    collection: Collection, source: SourceParams, file: Path, spread: Spread = map
+    collection: Collection, source: SourceParams, file: Path, spread: Spread = map, key: str = ""
 ) -> Items:
-    """Read all pictures into `file` (.npy).
+    """Read all pictures into `file` (.npy); what a killed run with the same key read is kept.
 
     spread: maps a function over pieces of work, in their order. Raises GenlabError where too many
     cannot be read, or where the scale of values is in doubt.
     """
     sample = load_sample(collection, source)
     try:
-        return _read(collection, source, choose(sample, source, collection.path), file, spread)
+        return _read(collection, source, choose(sample, source, collection.path), file, spread, key)
     except _ColourError:
         colour = source.model_copy(update={"channels": "rgb"})
-        return _read(collection, source, choose(sample, colour, collection.path), file, spread)
+        return _read(collection, source, choose(sample, colour, collection.path), file, spread, key)
 
 
 def load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
@@ -135,45 +128,49 @@ def is_grey(pixels: npt.NDArray[Any]) -> bool:
 
 
 def _read(
-    collection: Collection, source: SourceParams, plan: Plan, file: Path, spread: Spread
+    collection: Collection,
+    source: SourceParams,
+    plan: Plan,
+    file: Path,
+    spread: Spread,
+    key: str,
 ) -> Items:
     count = len(collection.names)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    shape = (count, plan.size, plan.size, plan.channels)
-    levels = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape)
     pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     work = partial(_load_piece, plan, source.channels == "auto")
+    key = make_key(key, plan, hashlib.sha256("\n".join(collection.names).encode()).hexdigest())
+    ledger = Ledger(file, (plan.size, plan.size, plan.channels), key)
+    rest = pieces[ledger.pieces :]
     parts = (
-        (collection.load.part(piece), collection.names[piece.start : piece.stop])
-        for piece in pieces
+        (collection.load.part(piece), collection.names[piece.start : piece.stop]) for piece in rest
     )
-    digests: list[bytes] = []
-    rows: list[int] = []
-    unreadable: list[str] = []
-    sizes: Counter[tuple[int, int]] = Counter()
-    traits: Counter[str] = Counter()
-    low, high = np.inf, -np.inf
     bar = progress(total=count, desc="pictures read", unit="picture")
     with bar:
+        bar.update(count - sum(map(len, rest)))
         loaded = spread(work, parts) if count > FEW else map(work, parts)
-        for piece, results in zip(pieces, loaded, strict=True):
-            for row, result in zip(piece, results, strict=True):
-                if isinstance(result, str):
-                    unreadable.append(result)
-                    continue
-                levels[len(rows)] = result.levels
-                digests.append(hashlib.blake2b(result.levels.tobytes(), digest_size=16).digest())
-                rows.append(row)
-                sizes[result.size] += 1
-                traits.update(result.traits)
-                low, high = min(low, result.low), max(high, result.high)
-            bar.set_postfix(unreadable=len(unreadable), refresh=False)
+        for piece, results in zip(rest, loaded, strict=True):
+            levels = [result.levels for result in results if not isinstance(result, str)]
+            ledger.add(levels, _collect(piece, results))
+            bar.set_postfix(unreadable=len(ledger.facts.unreadable), refresh=False)
             bar.update(len(piece))
-    _check_unreadable(collection, source, unreadable)
-    rule = _check_scale(collection, source, plan, low, high)
-    return Items(
-        levels[: len(rows)], np.array(rows), digests, plan, rule, sizes, traits, unreadable
-    )
+    _check_unreadable(collection, source, ledger.facts.unreadable)
+    rule = _check_scale(collection, source, plan, ledger.facts.low, ledger.facts.high)
+    return Items(ledger.finish(), ledger.facts, plan, rule)
+
+
+def _collect(piece: range, results: Sequence[Loaded | str]) -> Facts:
+    """The facts of a piece."""
+    facts = Facts()
+    for row, result in zip(piece, results, strict=True):
+        if isinstance(result, str):
+            facts.unreadable.append(result)
+            continue
+        facts.rows.append(row)
+        facts.digests.append(hashlib.blake2b(result.levels.tobytes(), digest_size=16).digest())
+        facts.sizes[result.size] += 1
+        facts.traits.update(result.traits)
+        facts.low, facts.high = min(facts.low, result.low), max(facts.high, result.high)
+    return facts
 
 
 def _load_piece(plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]) -> list[Loaded | str]:

@@ -170,6 +170,12 @@ def read_labels(
     return hot or [None] * len(rows), "" if hot else why, official
 
 
+def read_column(table: Table, pictures: Sequence[str], column: str | None) -> list[str]:
+    """The cells of a column for pictures; none where the table has no such column."""
+    rows = [table.rows[picture] for picture in pictures]
+    return [row.get(column, "") for row in rows] if column in rows[0] else []
+
+
 def _doubt(files: Files, what: str) -> GenlabError:
     fix = "set labels to none, top, leaf or path to read folders alone, or table to one file"
     return GenlabError(

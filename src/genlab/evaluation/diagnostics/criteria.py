@@ -46,6 +46,29 @@ GRIDS = (
     Criterion("colour_histogram_tv", "<", 0.05, "total variation of predicted and true colours"),
     ACTIVE_SHARE,
 )
+OWN_GRIDS = (
+    Criterion("skill_score", ">", 0.5, "way from an all-black answer to all cells right"),
+    Criterion("no_dominant_colour", "<", 0.02, "largest predicted minus true share of a colour"),
+    ACTIVE_SHARE,
+)
+"""Of grids of any kind: thresholds are relative to answers without a network."""
+OWN_GENERATION = (
+    Criterion(
+        "neg_elbo_per_cell",
+        "<",
+        "context_nats_per_cell",
+        "nats per cell, below those of a table of counts given the cells to the left and above",
+    ),
+    Criterion(
+        "component_excess",
+        "<",
+        0.25,
+        "largest total variation of samples and test grids in number, size or colour of"
+        " components, beyond that of training grids",
+    ),
+    Criterion("novelty", ">", 0.5, "share of samples that are no training grid"),
+)
+"""Where the loss has a KL term."""
 GENERATION = (
     Criterion("valid_rate", ">", 0.5, "share of valid grids among the chosen sampler's: most"),
     Criterion("neg_elbo_over_entropy_bound", "<=", 1.1, "−ELBO over the data's entropy bound"),
@@ -96,10 +119,19 @@ IMAGES = (
 )
 
 
+CRITERIA: Mapping[str, tuple[tuple[Criterion, ...], tuple[Criterion, ...]]] = {
+    "grids": (GRIDS, GENERATION),
+    "own_grids": (OWN_GRIDS, OWN_GENERATION),
+    "images": (IMAGES, ()),
+}
+"""Criteria of each kind: of every model, and of one whose loss has a KL term."""
+
+
 def judge(kind: str, evidence: SimpleNamespace) -> dict[str, Any]:
-    """verdict.json of a model of `kind`, grids or images."""
-    criteria, of_grids = [], (*GRIDS, *(GENERATION if evidence.beta_max > 0 else ()))
-    for each in of_grids if kind == "grids" else IMAGES:
+    """verdict.json of a model of `kind`: grids, own_grids or images."""
+    always, generating = CRITERIA[kind]
+    criteria = []
+    for each in (*always, *(generating if evidence.beta_max > 0 else ())):
         value = float(getattr(evidence, each.key or each.name))
         threshold = each.threshold
         threshold = getattr(evidence, threshold) if isinstance(threshold, str) else threshold

@@ -20,7 +20,7 @@ LOSSES = ["loss", "reconstruction_loss", "kl_divergence"]
 
 
 def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) -> SimpleNamespace:
-    """Evidence about a model of `kind`, grids or images.
+    """Evidence about a model of `kind`: grids, own_grids or images.
 
     curves: every epoch's numbers by name; `skipped_updates` are since the start. updates: that an
     epoch tries. Raises KeyError where a metric or a curve is missing.
@@ -37,20 +37,42 @@ def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) 
         epochs_not_finite=int((~np.isfinite(history[LOSSES])).any(axis=1).sum()),
         skipped_share=float(last["skipped_updates"] / (updates * len(history))),
         **measure_stability(kind, history),
-        **(_measure_grids if kind == "grids" else _measure_images)(metrics),
+        **MEASURES[kind](metrics),
     )
 
 
 def _measure_grids(metrics: Metrics) -> dict[str, Any]:
-    accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
-    true, predicted = histogram["true"], histogram["predicted"]
     best = metrics["samplers"][metrics["best_sampler"]]
-    names: tuple[str, ...] = ("pixel_accuracy", "exact_grid_accuracy", "skill_score")
-    names += ("foreground_recall", "colour_histogram_tv", "all_black_baseline")
-    names += ("data_entropy_bound_nats", "neg_elbo_over_entropy_bound")
+    names = ("data_entropy_bound_nats", "neg_elbo_over_entropy_bound")
     return {
+        **_measure_colours(metrics),
         **{name: metrics[name] for name in names},
         "valid_rate": best["valid_rate"],
+        "kl_over_entropy": metrics["kl_nats"] / metrics["data_entropy_bound_nats"],
+        "intervals": {**metrics["intervals"], "valid_rate": best["intervals"]["valid_rate"]},
+    }
+
+
+def _measure_own_grids(metrics: Metrics) -> dict[str, Any]:
+    best = metrics["samplers"][metrics["best_sampler"]]
+    floor = metrics["floor"]
+    return {
+        **_measure_colours(metrics),
+        **{name: metrics[name] for name in ("neg_elbo_per_cell", "context_nats_per_cell")},
+        "context_nats": metrics["context_nats"],
+        "component_excess": max(best[name] - floor[name] for name in floor),
+        "novelty": best["novelty"],
+        "intervals": {**metrics["intervals"], "novelty": best["intervals"]["novelty"]},
+    }
+
+
+def _measure_colours(metrics: Metrics) -> dict[str, Any]:
+    accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
+    true, predicted = histogram["true"], histogram["predicted"]
+    names: tuple[str, ...] = ("pixel_accuracy", "exact_grid_accuracy", "skill_score")
+    names += ("foreground_recall", "colour_histogram_tv", "all_black_baseline")
+    return {
+        **{name: metrics[name] for name in names},
         "predicted_black_share": predicted["0"],
         "no_dominant_colour": max(predicted[colour] - true[colour] for colour in true),
         # A colour that the data lack was not learnt.
@@ -62,8 +84,6 @@ def _measure_grids(metrics: Metrics) -> dict[str, Any]:
             for colour, accuracy in accuracies.items()
             if accuracy < 0.05 or predicted[colour] < 0.1 * true[colour]
         },
-        "kl_over_entropy": metrics["kl_nats"] / metrics["data_entropy_bound_nats"],
-        "intervals": {**metrics["intervals"], "valid_rate": best["intervals"]["valid_rate"]},
     }
 
 
@@ -96,3 +116,11 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
             **{name: best["intervals"][name] for name in ("recall", accuracy)},
         },
     }
+
+
+MEASURES = {
+    "grids": _measure_grids,
+    "own_grids": _measure_own_grids,
+    "images": _measure_images,
+}
+"""What is measured of each kind, beside what all have."""

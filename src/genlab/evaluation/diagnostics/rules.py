@@ -35,12 +35,12 @@ class Rule:
 
 
 def diagnose(kind: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
-    """Apply every rule of `kind`, grids or images, in the order of its table.
+    """Apply every rule of `kind`: grids, own_grids or images, in the order of its table.
 
     Returns [{name, found, evidence, fix}]; `fix` is empty where the failure was not found.
     """
     findings = []
-    for rule in GRIDS if kind == "grids" else IMAGES:
+    for rule in RULES[kind]:
         found = bool(rule.predicate(evidence))
         values = {name: getattr(evidence, name) for name in rule.evidence}
         known = {name: None if value != value else value for name, value in values.items()}
@@ -154,3 +154,18 @@ IMAGES: tuple[Rule, ...] = (
         lambda e: {"grad_clip": 1.0, "lr": 0.001},
     ),
 )
+
+OWN_GRIDS = (
+    *(rule for rule in GRIDS if rule.name not in ("kl_explosion", "over_regularisation")),
+    Rule(
+        "kl_explosion",
+        lambda e: e.epochs_not_finite or (e.beta > 0 and e.kl_nats > 10 * e.context_nats),
+        ("kl_nats", "context_nats", "beta", "epochs_not_finite"),
+        lambda e: {"grad_clip": 1.0, "lr": 0.001, "beta_warmup": 0.1},
+    ),
+)
+"""Of grids whose entropy nobody knows: no rule compares a code with it.
+
+A table of counts gives more nats than the entropy: a KL of ten times these is too much of any data.
+"""
+RULES = {"grids": GRIDS, "own_grids": OWN_GRIDS, "images": IMAGES}

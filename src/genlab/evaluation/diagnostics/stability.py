@@ -32,7 +32,7 @@ def measure_stability(kind: str, history: pd.DataFrame) -> dict[str, float]:
     alone = history["train/reconstruction_loss"].isna()
     changed = (history["beta"].diff() != 0) | (alone != alone.shift(fill_value=False))
     parts = [part for _, part in history.groupby(changed.cumsum())]
-    if kind == "grids":
+    if kind != "images":
         losses = [np.log(part["train/loss"].clip(lower=NEGLIGIBLE)) for part in parts]
         return {
             "loss_spikes": sum(_count_spikes(loss, DOUBLED, 0.0) for loss in losses),

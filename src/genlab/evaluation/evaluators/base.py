@@ -72,7 +72,7 @@ class Evaluator(ABC):
     def run(self) -> str:
         """Write every result and figure; returns a line about them."""
         started = time.perf_counter()
-        kind, history, training = self.dataset.kind, decode_history(self.facts), self.training
+        kind, history, training = self.dataset.family, decode_history(self.facts), self.training
         curves = {name: [row[name] for row in history] for name in history[0]}
         metrics = self.measure()
         updates = training["samples_per_epoch"] // training["batch_size"]
@@ -85,7 +85,7 @@ class Evaluator(ABC):
         write_json(results / "diagnosis.json", {"diagnoses": findings})
         write_json(self.paths.summary, summary)
         self.draw(metrics)
-        unit = "nats per grid" if kind == "grids" else "nats per image"
+        unit = f"nats per {self.dataset.kind.removesuffix('s')}"
         figures.training_curves(self.paths.plots / "training_curves.png", curves, unit)
         write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
         # Beside the arrays, since it depends on the machine.
@@ -160,7 +160,11 @@ def make_evaluator(params: Params, dataset: Dataset, paths: EvaluationPaths) -> 
 
     Raises GenlabError where the checkpoint is missing, truncated or of another kind.
     """
-    if dataset.kind == "grids":  # imports nothing of images, which takes seconds
+    if dataset.family == "own_grids":
+        from genlab.evaluation.evaluators.own_grids import OwnGridEvaluator
+
+        return OwnGridEvaluator(params, dataset, paths)
+    if dataset.family == "grids":  # imports nothing of images, which takes seconds
         from genlab.evaluation.evaluators.grids import GridEvaluator
 
         return GridEvaluator(params, dataset, paths)

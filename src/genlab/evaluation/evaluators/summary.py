@@ -41,6 +41,23 @@ class GridSummary(Summary):
     )
 
 
+class OwnGridSummary(Summary):
+    """Test split of grids of one's own; samples are those of the sampler selected on validation."""
+
+    pixel_accuracy: Rate = Field(description="Fraction of cells reconstructed with their colour.")
+    nonblack_accuracy: Rate = Field(description="The same over cells that are not black.")
+    exact_match: Rate = Field(description="Fraction of grids reconstructed without a wrong cell.")
+    neg_elbo_per_cell: float = Field(description="−ELBO in nats per cell.")
+    context_nats_per_cell: float = Field(
+        description="Nats per cell under a table of counts given the cells to the left and above."
+    )
+    component_distance: Rate = Field(
+        description="Mean total variation of samples and test grids in number, size and colour of"
+        " components."
+    )
+    novelty: Rate = Field(description="Fraction of samples that are no training grid.")
+
+
 class ImageSummary(Summary):
     """Test split of the images; samples are those of the sampler selected on validation."""
 

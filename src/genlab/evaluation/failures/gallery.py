@@ -16,8 +16,10 @@ from genlab.core.catalogue import Dataset
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import load_split
 from genlab.datasets.images import load_classes, load_images
+from genlab.datasets.own_grids import load_tasks
 from genlab.evaluation.failures import grid_attributes as of_grids
 from genlab.evaluation.failures import image_attributes as of_images
+from genlab.evaluation.failures import own_grid_attributes as of_own_grids
 from genlab.evaluation.failures.error_analysis import (
     Column,
     Flags,
@@ -37,13 +39,17 @@ Items = npt.NDArray[np.uint8]
 
 EVALUATE = "dvc repro evaluate"
 COUNT = "no stray cell, but a number of objects that the data do not have"
-GRID_KEYS = [
-    "predicted", "nats", "margins", "samples", "valid", "arc", "arc_tasks", "arc_predicted",
-]  # fmt: skip
-IMAGE_KEYS = [
-    "predicted", "nats", "samples", "train_distances", "sample_errors", "sample_labels",
-    "sample_nearest",
-]  # fmt: skip
+KEYS = {
+    "grids": [
+        "predicted", "nats", "margins", "samples", "valid", "arc", "arc_tasks", "arc_predicted",
+    ],
+    "own_grids": ["predicted", "nats", "margins", "samples", "sample_errors", "sample_nearest"],
+    "images": [
+        "predicted", "nats", "samples", "train_distances", "sample_errors", "sample_labels",
+        "sample_nearest",
+    ],
+}  # fmt: skip
+"""Arrays of evidence.npz."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +115,12 @@ def build_gallery(dataset: Dataset, data: Path, evidence: Path, count: int) -> S
     data: of the stage split. evidence: `evidence.npz` of the stage evaluate. count: grids in all,
     or images of each sort. Raises GenlabError where a file is missing, truncated or foreign.
     """
-    keys = GRID_KEYS if dataset.kind == "grids" else IMAGE_KEYS
+    keys = KEYS[dataset.family]
     arrays = read_npz(evidence, kind="evaluation", keys=keys, producer_command=EVALUATE)
-    if dataset.kind == "grids":
+    if dataset.family == "own_grids":
+        truth, tasks = load_split(data, "test"), load_tasks(data, "test")
+        return own_grid_sections(truth, tasks, arrays, count)
+    if dataset.family == "grids":
         return grid_sections(load_split(data, "test"), arrays, count)
     truth, (labels, names) = np.asarray(load_images(data, "test")), load_classes(data, "test")
     return image_sections(truth, labels, names, arrays, count)
@@ -180,6 +189,38 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
             {"reconstruction": arc != arrays["arc_predicted"]},
         ),
         "margin_": _margin_section(truth, arrays, rest),
+    }
+
+
+def own_grid_sections(
+    truth: Items, tasks: Column, arrays: Mapping[str, Column], count: int
+) -> Sections:
+    """Test grids (n, h, w) with most wrong cells, and samples furthest from training grids."""
+    predicted, samples = arrays["predicted"], arrays["samples"]
+    wrong = wrong_cells(truth, predicted)
+    strata, hypotheses = of_own_grids.own_grid_hypotheses(truth)
+    far = arrays["sample_errors"]
+    return {
+        "": Section(
+            f"Test grids that are not exact: {np.count_nonzero(wrong)} of {len(truth)}",
+            "test grid",
+            _range(wrong, count),
+            {"wrong cells": wrong, "nats": arrays["nats"]},
+            {"input": truth, "reconstruction": predicted},
+            "wrong cells",
+            wrong,
+            strata,
+            hypotheses,
+            tasks,
+            {"reconstruction": truth != predicted},
+        ),
+        "sample_": Section(
+            "Samples furthest from the training grids",
+            "sample",
+            order=np.argsort(-far, kind="stable")[:count],
+            scores={"cells that differ": far},
+            pictures={"sample": samples, "nearest training grid": arrays["sample_nearest"]},
+        ),
     }
 
 

@@ -1,6 +1,6 @@
 """Figures as PNG files, in one style; the same numbers give the same bytes."""
 
-from genlab.evaluation.figures.boards import data_sheet, reconstructions, samples
+from genlab.evaluation.figures.boards import data_sheet, grid_board, reconstructions, samples
 from genlab.evaluation.figures.curves import training_curves
 from genlab.evaluation.figures.image_grids import (
     image_pairs,
@@ -11,6 +11,7 @@ from genlab.evaluation.figures.image_grids import (
 
 __all__ = [
     "data_sheet",
+    "grid_board",
     "image_pairs",
     "image_samplers",
     "image_sheet",

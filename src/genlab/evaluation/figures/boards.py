@@ -58,6 +58,11 @@ def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
     save_mosaics(path, [Mosaic(tiles, columns=8, title=title)])
 
 
+def grid_board(path: str | Path, grids: Grids, title: str) -> None:
+    """Grids as they are."""
+    save_mosaics(path, [Mosaic(paint_grids(grids), columns=8, title=title)])
+
+
 def paint_grids(grids: Grids, wrong: Flags | None = None) -> Images:
     """Grids (n, h, w) as RGB images of CELL pixels per cell; cells flagged `wrong` are framed."""
     tiles = to_rgb(grids).repeat(CELL, axis=1).repeat(CELL, axis=2)

@@ -19,13 +19,18 @@ def wrong_cells(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
     return wrong
 
 
-def colour_confusion(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
-    """Cells of each grid by (true colour, predicted colour): both (n, h, w) to (n, 10, 10)."""
+def colour_confusion(
+    truth: Grids, predicted: Grids, values: int = COLOURS
+) -> npt.NDArray[np.int64]:
+    """Cells of each grid by (true colour, predicted value): both (n, h, w) to (n, 10, values).
+
+    values: of cells, those of padding included; what is padding in truth is not counted.
+    """
     n = len(truth)
     grid = np.arange(n).reshape(n, 1, 1)
-    codes = (grid * COLOURS + truth) * COLOURS + predicted
-    counts = np.bincount(codes.ravel(), minlength=n * COLOURS**2)
-    return counts.reshape(n, COLOURS, COLOURS)
+    codes = (grid * values + truth) * values + predicted
+    counts = np.bincount(codes.ravel(), minlength=n * values**2)
+    return counts.reshape(n, values, values)[:, :COLOURS]
 
 
 def grid_metrics(
@@ -35,11 +40,12 @@ def grid_metrics(
     bootstrap: int = 1000,
     seed: int = 0,
     groups: npt.NDArray[Any] | None = None,
+    values: int = COLOURS,
 ) -> dict[str, Any]:
     """Reconstruction metrics of grids, flat, with 95 % intervals over grids, or over `groups`.
 
     truth, predicted: (n, h, w) colours 0..9. groups: (n,), the task of each grid, where grids of a
-    task are alike. Returns
+    task are alike. values: 11 where there is padding, which counts in exact matches alone. Returns
 
     - `pixel_accuracy`, `nonblack_accuracy` (of the non-black cells), `exact_grid_accuracy` (share
       of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
@@ -57,7 +63,7 @@ def grid_metrics(
     of a wrong cell is at most the chance of a grid that has one. A total variation is never
     negative, so its bootstrap sits a little above the truth when that is near 0.
     """
-    n, confusion = len(truth), colour_confusion(truth, predicted)
+    n, confusion = len(truth), colour_confusion(truth, predicted, values)
     exact = wrong_cells(truth, predicted) == 0
     accuracy, total = float(exact.mean()), confusion.sum(axis=0)
     point, of_each_grid = _statistics(total[None]), _statistics(confusion)
@@ -79,7 +85,10 @@ def grid_metrics(
             intervals[name] = share_interval(faultless, faultless)
     metrics["colour_histogram"] = {
         name: {str(c): float(share) for c, share in enumerate(cells / total.sum())}
-        for name, cells in {"true": total.sum(axis=1), "predicted": total.sum(axis=0)}.items()
+        for name, cells in {
+            "true": total.sum(axis=1),
+            "predicted": total.sum(axis=0)[:COLOURS],
+        }.items()
     }
     return {**metrics, "intervals": intervals}
 
@@ -101,7 +110,7 @@ def total_variation(counts: Floats, others: Floats) -> Floats:
 def _statistics(confusion: npt.NDArray[Any]) -> dict[str, Floats]:
     """Every metric from sums of `colour_confusion`: (b, 10, 10) to {name: (b,)}, nan: undefined."""
     hits = np.diagonal(confusion, axis1=1, axis2=2)
-    true, predicted = confusion.sum(axis=2), confusion.sum(axis=1)
+    true, predicted = confusion.sum(axis=2), confusion.sum(axis=1)[:, :COLOURS]
     cells, foreground = true.sum(axis=1), true[:, 1:].sum(axis=1)
     pixel, baseline = hits.sum(axis=1) / cells, true[:, BLACK] / cells
     with np.errstate(divide="ignore", invalid="ignore"):

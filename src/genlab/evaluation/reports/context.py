@@ -35,6 +35,7 @@ def load_context(root: Path, dataset: str) -> Context:
     return context | {
         "dataset": dataset,
         "title": params.dataset(dataset).title,
+        "family": params.dataset(dataset).family,
         "params": params.for_dataset(dataset).model_dump(),
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,

@@ -41,7 +41,8 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
     texts = {}
     for dataset in datasets or load_params(root / "params.yaml").datasets:
         context, report = load_context(root, dataset), root / "reports" / f"{dataset}.md"
-        texts[report] = _render(root, context, f"{dataset}.md.j2", "images.md.j2")
+        general = f"{context['family']}.md.j2"
+        texts[report] = _render(root, context, f"{dataset}.md.j2", general)
         texts[report.with_stem(f"{dataset}_tables")] = _render(root, context, "tables.md.j2")
     readme, targets = root / "README.md", read_targets(root)
     shown = {key: target for key, target in targets.items() if key in README_ROWS}

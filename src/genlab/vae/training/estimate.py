@@ -12,21 +12,20 @@ from genlab.vae.training.batches import epoch_generator
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
-LEVELS = 256
 WARM, TIMED = 2, 6  # steps
 
 
-def estimate_minutes(params: Params, images: Items) -> float:
+def estimate_minutes(params: Params, items: Items, values: int) -> float:
     """Minutes that all epochs take, without early stopping.
 
-    images: some training items, (n, side, side, channels). Steps that train encoder, decoder and
-    prior together are timed; those of the prior alone are shorter.
+    items: some for training, (n, ...). values: of a cell or a pixel's channel. Steps that train
+    encoder, decoder and prior together are timed; those of the prior alone are shorter.
     """
     engine.deterministic(params.seed, params.threads)
     device = engine.device(params.device)
-    task = make_task(params, images, LEVELS, device)
+    task = make_task(params, items, values, device)
     with TemporaryDirectory() as folder:
-        trainer = Trainer(params, task, images, Path(folder), device)
+        trainer = Trainer(params, task, items, Path(folder), device)
     generator = epoch_generator(params.seed, 0)
     batches = list(islice(trainer.batches(0), WARM + TIMED))
     for batch in batches[:WARM]:

@@ -26,13 +26,17 @@ def choose_items(data: items.Split) -> items.Indices:
         classes = st.pills("Class", names, selection_mode="multi", key="class", bind="query-params")
         return items.choose_items(data, {"class": classes})
     left, middle, right = st.columns([3, 3, 2])
-    kinds = left.multiselect(
-        "Shape kind", KINDS, format_func=words, key="kind", bind="query-params"
-    )
+    kinds = []
+    if "kind" in data.parts:
+        kinds = left.multiselect(
+            "Shape kind", KINDS, format_func=words, key="kind", bind="query-params"
+        )
     colours = middle.multiselect("Colour", COLOUR_NAMES[1:], key="colour", bind="query-params")
     counts = sorted(set(data.counts.tolist()))
     objects = right.multiselect("Objects per grid", counts, key="objects", bind="query-params")
-    wanted = {"kind": [words(kind) for kind in kinds], "colour": colours}
+    wanted = {"colour": colours}
+    if kinds:
+        wanted["kind"] = [words(kind) for kind in kinds]
     return items.choose_items(data, wanted, objects)
 
 
@@ -65,24 +69,23 @@ def show_pasted() -> None:
 
 
 def show_own() -> None:
-    """How a path on this machine is understood as pictures, and the command that adds it."""
+    """How a path on this machine is understood, and the command that adds it."""
     from genlab.core.sections import SourceParams
-    from genlab.datasets.own import require_enough
-    from genlab.datasets.readers.opening import read_pictures
+    from genlab.datasets.own import read_source, require_enough
     from genlab.datasets.readers.sheet import draw_sheet
 
     path = st.text_input("Folder, archive or file on this machine", key="own_path").strip()
     name = st.text_input("Name of the dataset", "my_photos", key="own_name").strip()
     if not st.button("Read", key="own_read", disabled=not path):
-        st.caption("Every picture is read; nothing is written.")
+        st.caption("All of it is read; nothing is written.")
         return
     with frame.sentences():
         with st.spinner("Reading …"):
-            pictures = read_pictures(SourceParams(path=path))
-        for line in pictures.describe():
+            items = read_source(SourceParams(path=path))
+        for line in items.describe():
             st.write(label(line))
-        st.image(draw_sheet(pictures), caption="Contact sheet: a row per class")
-        require_enough(pictures)
+        st.image(draw_sheet(items), caption="Contact sheet")
+        require_enough(items)
         st.write("Add it on the command line, then run the pipeline:")
         st.code(f"{shlex.join(['genlab', 'data', 'add', name, path])}\ndvc repro", language=None)
 

@@ -22,9 +22,15 @@ SHOWN = 24
 NUMBERS = {
     "grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_nats",
               "neg_elbo_over_entropy_bound"),
+    "own_grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_per_cell",
+                  "context_nats_per_cell"),
     "images": ("bits_per_dim", "ssim", "psnr"),
 }  # fmt: skip
-SAMPLED = {"grids": ("valid_rate",), "images": ("frechet_distance", "relative_frechet")}
+SAMPLED = {
+    "grids": ("valid_rate",),
+    "own_grids": ("novelty", "component_distance"),
+    "images": ("frechet_distance", "relative_frechet"),
+}
 
 
 def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
@@ -50,13 +56,13 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
 
 def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
     """The numbers that say most about a dataset of its kind: label, value and 95 % interval."""
-    kind = items.find_dataset(root, dataset).kind
+    family = items.find_dataset(root, dataset).family
     with reading(root / "results" / dataset / "metrics.json") as metrics:
         picked = metrics["best_sampler"]
         found = metrics["samplers"][picked]
         return [
-            *((words(key), *_measured(metrics, key)) for key in NUMBERS[kind]),
-            *((f"{words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[kind]),
+            *((words(key), *_measured(metrics, key)) for key in NUMBERS[family]),
+            *((f"{words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[family]),
         ]
 
 

@@ -86,7 +86,7 @@ def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
     if sort == "samples":
         nearest = {"nearest in train": "sample_nearest"} if "sample_nearest" in arrays else {}
         return {caption: arrays[key] for caption, key in ({"sample": "samples"} | nearest).items()}
-    if find_dataset(root, dataset).kind == "grids":
+    if find_dataset(root, dataset).family == "grids":
         return {"input": arrays["arc"], "reconstruction": arrays["arc_predicted"]}
     truth = load_items(root / "data" / dataset, "test").items
     return {"input": truth, "reconstruction": arrays["predicted"]}
