@@ -128,11 +128,9 @@ def add(
     _require_enough(items)
     params, section = add_section(name, source, items, Path(PARAMS_FILE))
     typer.echo(f"\n{PARAMS_FILE}: datasets: [{name}], and section {name}:\n{section}")
-    minutes = estimate_minutes(
-        params.for_dataset(name), items.examples, params.dataset(name).classes
-    )
-    epochs = params.for_dataset(name).epochs
-    typer.echo(f"training takes about {minutes:.0f} minutes here, for {epochs} epochs")
+    own = params.for_dataset(name)
+    minutes = estimate_minutes(own, items.examples, own.dataset(name).classes)
+    typer.echo(f"training takes about {minutes:.0f} minutes here, for {own.epochs} epochs")
     typer.echo("next: dvc repro, then make report")
 
 
