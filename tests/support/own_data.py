@@ -8,6 +8,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -113,12 +114,16 @@ def write_matlab_73(folder: Path, pictures: Pictures, labels: Labels) -> Path:
     return folder / "set.mat"
 
 
+def encode_idx(array: npt.NDArray[Any]) -> bytes:
+    """An array as an IDX file of bytes (LeCun 1998)."""
+    sizes = np.array(array.shape, dtype=">u4").tobytes()
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes()
+
+
 def write_idx(folder: Path, pictures: Pictures, labels: Labels) -> Path:
     folder.mkdir(parents=True)
-    for name, array in (("images-idx4", pictures), ("labels-idx1", labels.astype(np.uint8))):
-        sizes = np.array(array.shape, dtype=">u4").tobytes()
-        data = bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes()
-        (folder / f"{name}-ubyte.gz").write_bytes(gzip.compress(data))
+    for name, array in (("images-idx4", pictures), ("labels-idx1", labels)):
+        (folder / f"{name}-ubyte.gz").write_bytes(gzip.compress(encode_idx(array)))
     return folder
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import tifffile
+from own_data import encode_idx
 from PIL import Image
 
 from genlab.core.errors import GenlabError
@@ -265,9 +266,8 @@ def picture_under(folder: Path, ending: str) -> bool:
 
 @case("unpacked_idx", "train-{}-ubyte", "train-{}-ubyte.gz", "emnist-digits-train-{}-ubyte", "{}")
 def idx(folder: Path, pattern: str) -> bool:
-    for name, values in (("images-idx3", ROWS), ("labels-idx1", CLASSES.astype(np.uint8))):
-        sizes = np.array(values.shape, dtype=">u4").tobytes()
-        data = bytes([0, 0, 8, values.ndim]) + sizes + values.astype(np.uint8).tobytes()
+    for name, values in (("images-idx3", ROWS), ("labels-idx1", CLASSES)):
+        data = encode_idx(values)
         packed = pattern.endswith(".gz")
         (folder / pattern.format(name)).write_bytes(gzip.compress(data) if packed else data)
     return is_right(read(folder))

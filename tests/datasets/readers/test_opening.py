@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_data import encode_idx
 from PIL import Image
 
 from genlab.core.errors import GenlabError
@@ -242,8 +243,7 @@ def test_array_files_are_splits_by_name_or_refused(tmp_path: Path) -> None:
 
 
 def write_idx(path: Path, array: np.ndarray, *, packed: bool) -> None:
-    sizes = np.array(array.shape, dtype=">u4").tobytes()
-    data = bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes()
+    data = encode_idx(array)
     path.write_bytes(gzip.compress(data) if packed else data)
 
 
