@@ -1,9 +1,9 @@
 """Reading pictures of one's own: the same through every convention, fast, in constant memory.
 
-Peers read the same JPEG files, on all cores, to 64 x 64 arrays on disk: torchvision's ImageFolder
-with a DataLoader of as many workers; Hugging Face `datasets` (imagefolder, `map`) with as many
-processes, which is installed into build/peers. Every reader is a process of its own, timed with its
-imports; readers take turns.
+Two libraries read the same JPEG files, on all cores, to 64 x 64 arrays on disk: torchvision's
+ImageFolder with a DataLoader of as many workers; Hugging Face `datasets` (imagefolder, `map`) with
+as many processes, which is installed into build/libraries. Every reader is a separate process,
+timed with its imports; readers take turns.
 """
 
 import os
@@ -24,12 +24,12 @@ from PIL import Image, ImageFilter
 
 from benchmarks.harness import MEASURE, ROOT, Result, benchmark
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.progress import progress
-from genlab.core.sections import SourceParams
 from genlab.datasets.readers.grids import open_tasks
 from genlab.datasets.readers.opening import read_pictures
 
-PEERS = ROOT / "build" / "peers"
+LIBRARIES = ROOT / "build" / "libraries"
 HUGGING_FACE = "datasets==5.2.0"
 WIDTH, HEIGHT, DIFFERENT = 500, 400, 200
 OURS = """
@@ -37,7 +37,7 @@ import sys
 from functools import partial
 from pathlib import Path
 from genlab.core.params import load_params
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.core.workers import spread
 from genlab.datasets.readers.opening import read_pictures
 if __name__ == "__main__":
@@ -121,8 +121,8 @@ def conventions() -> Iterator[Result]:
 
 @benchmark("data.speed_torchvision", "data.speed_huggingface")
 def reading_speed(count: Count = 20_000, repeats: int = 3) -> Iterator[Result]:
-    """Time our reader and its peers on JPEG files of 500 x 400 pixels."""
-    install_peers()
+    """Time our reader and two libraries on JPEG files of 500 x 400 pixels."""
+    install_libraries()
     readers = {"ours": OURS, "torchvision": TORCHVISION, "huggingface": DATASETS}
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     with tempfile.TemporaryDirectory(prefix="genlab-photographs-") as name:
@@ -132,10 +132,10 @@ def reading_speed(count: Count = 20_000, repeats: int = 3) -> Iterator[Result]:
                 started = time.perf_counter()
                 run_reader(script, folder, Path(name, f"{reader}.npy"))
                 seconds[reader].append(time.perf_counter() - started)
-    for peer in ("torchvision", "huggingface"):
-        ratios = [a / b for a, b in zip(seconds["ours"], seconds[peer], strict=True)]
-        details = {"seconds": {"ours": seconds["ours"], peer: seconds[peer]}, "files": count}
-        found = Result.median(f"data.speed_{peer}", ratios)
+    for library in ("torchvision", "huggingface"):
+        ratios = [a / b for a, b in zip(seconds["ours"], seconds[library], strict=True)]
+        details = {"seconds": {"ours": seconds["ours"], library: seconds[library]}, "files": count}
+        found = Result.median(f"data.speed_{library}", ratios)
         yield Result(found.key, found.value, found.interval, found.n, details=details)
 
 
@@ -170,10 +170,10 @@ def fuzz(cases: Annotated[int, typer.Option(min=1, help="Cases.")] = 20_000) -> 
     yield Result("data.fuzz", len(faults), n=cases, details={"faults": faults})
 
 
-def install_peers() -> None:
+def install_libraries() -> None:
     """Install Hugging Face `datasets` where it is not yet."""
-    if not (PEERS / "datasets").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(PEERS)]
+    if not (LIBRARIES / "datasets").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(LIBRARIES)]
         done = subprocess.run([*command, HUGGING_FACE, "--no-warn-conflicts"], check=False)
         if done.returncode:
             raise GenlabError(f"{HUGGING_FACE} cannot be installed; the benchmark needs an index")
@@ -203,7 +203,7 @@ def run_reader(script: str, folder: Path, output: Path) -> None:
     with tempfile.TemporaryDirectory() as home:
         file = Path(home, "reader.py")  # its processes import it again
         file.write_text(script, encoding="utf-8")
-        path = f"{PEERS}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+        path = f"{LIBRARIES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": home}
         if script is DATASETS:
             environment["PYTHONPATH"] = path

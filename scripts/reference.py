@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from genlab import cli
 from genlab.core.params import Params
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.evaluation.evaluators import summary
 
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}

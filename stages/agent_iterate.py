@@ -13,8 +13,8 @@ from genlab.agent.run import check, run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.options import overridable, parse_options
 from genlab.core.params import IDLE, describe_idle
+from genlab.core.params.options import overridable, parse_options
 
 RESULTS = Path("results/agent.json")
 

@@ -15,8 +15,8 @@ from genlab.agent.evaluator.generative import compare_draws, load_extractor
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.options import overridable, parse_options
 from genlab.core.params import Params, describe_idle
+from genlab.core.params.options import overridable, parse_options
 from genlab.vae.models.vae import to_array
 from genlab.vae.sampling.posterior import elbo_terms
 from genlab.vae.training.tasks import make_task

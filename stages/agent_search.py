@@ -13,8 +13,8 @@ from genlab.agent.random_search import MOST_DRAWN, STAGE, open_search, search, w
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.core.errors import run_cli
 from genlab.core.io import UNFINISHED, write_json
-from genlab.core.options import overridable, parse_options
 from genlab.core.params import IDLE, describe_idle
+from genlab.core.params.options import overridable, parse_options
 
 DATA = Path("data")
 RESULTS = Path("results/agent_search.json")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from genlab.benchmark.snapshot import RESULTS, write_snapshot
 from genlab.core.errors import run_cli
-from genlab.core.options import overridable, parse_options
+from genlab.core.params.options import overridable, parse_options
 
 
 class Options(overridable("seed", "bootstrap")):

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from genlab.core import engine
 from genlab.core.errors import run_cli
-from genlab.core.options import DatasetOptions, overridable, parse_options
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.evaluation.evaluators.base import EvaluationPaths, make_evaluator
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
-from genlab.core.options import DatasetOptions, overridable, parse_options
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.evaluation.failures.gallery import build_gallery, draw_sheet, page, summarise
 
 

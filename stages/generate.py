@@ -9,7 +9,7 @@ labels.npz; and manifest.json (where it comes from, counts, checksums).
 from pydantic import Field
 
 from genlab.core.errors import run_cli
-from genlab.core.options import DatasetOptions, overridable, parse_options
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.generating import generate
 
 

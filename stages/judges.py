@@ -11,8 +11,8 @@ from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.options import DatasetOptions, parse_options
 from genlab.core.params import Params
+from genlab.core.params.options import DatasetOptions, parse_options
 
 
 class Options(DatasetOptions):

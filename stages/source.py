@@ -10,8 +10,8 @@ from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.options import StageOptions, parse_options
 from genlab.core.params import load_params
+from genlab.core.params.options import StageOptions, parse_options
 from genlab.core.places import find_place
 from genlab.datasets.own import digest_listing
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
-from genlab.core.options import DatasetOptions, overridable, parse_options
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.datasets.splitting import split
 from genlab.evaluation import figures
 

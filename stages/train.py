@@ -12,8 +12,8 @@ from pydantic import Field
 
 from genlab.core import engine
 from genlab.core.errors import run_cli
-from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import TRAINING_KEYS
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.vae.training import distributed
 from genlab.vae.training.run import train_dataset
 

@@ -18,11 +18,11 @@ import numpy.typing as npt
 from PIL import Image
 
 from genlab.core import engine
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write
 from genlab.core.params import Params, load_params
-from genlab.core.sections import SourceParams
+from genlab.core.params.catalogue import PUBLISHED
+from genlab.core.params.sections import SourceParams
 from genlab.grids.palette import BLACK, COLOURS, PADDING, to_rgb
 from genlab.vae.models.vae import VAE, Items
 from genlab.vae.sampling import posterior, samplers

@@ -7,8 +7,8 @@ import tiny
 from refusals import refused
 from torchvision import datasets
 
-from genlab.core.catalogue import PUBLISHED, suggest_model
 from genlab.core.params import Params, parse_params
+from genlab.core.params.catalogue import PUBLISHED, suggest_model
 
 IMAGES = [name for name, dataset in PUBLISHED.items() if dataset.kind == "images"]
 

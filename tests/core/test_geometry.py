@@ -7,10 +7,10 @@ import pytest
 import tiny
 from refusals import refused
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.geometry import require_fitting
 from genlab.core.params import load_params
+from genlab.core.params.catalogue import PUBLISHED
+from genlab.core.params.geometry import require_fitting
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 

@@ -10,12 +10,12 @@ import pytest
 from pydantic import Field
 from ruamel.yaml import YAML
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.options import DatasetOptions, overridable, parse_options
 from genlab.core.params import Params, load_params, parse_params
-from genlab.core.renamed import RENAMED
-from genlab.core.sections import Kind, Section, neutral
+from genlab.core.params.catalogue import PUBLISHED
+from genlab.core.params.options import DatasetOptions, overridable, parse_options
+from genlab.core.params.renamed import RENAMED
+from genlab.core.params.sections import Kind, Section, neutral
 from genlab.experiments.run import change
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"

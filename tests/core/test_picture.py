@@ -20,7 +20,7 @@ def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def halves(mode: str = "RGB", side: int = 16) -> Image.Image:
+def two_tones(mode: str = "RGB", side: int = 16) -> Image.Image:
     """Red above, blue below."""
     pixels = np.empty((side, side, 3), dtype=np.uint8)
     pixels[: side // 2], pixels[side // 2 :] = RED, BLUE
@@ -30,7 +30,7 @@ def halves(mode: str = "RGB", side: int = 16) -> Image.Image:
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
 def test_a_photograph_is_upright_in_every_format(kind: str, orientation: int) -> None:
-    image, exif = halves(), Image.Exif()
+    image, exif = two_tones(), Image.Exif()
     exif[0x0112] = orientation
     ways = Image.Transpose
     undo = {
@@ -68,7 +68,7 @@ def test_sixteen_bits_keep_their_values() -> None:
 def test_a_profile_is_converted_to_srgb() -> None:
     lab = ImageCms.createProfile("LAB")
     wide = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    image = halves()
+    image = two_tones()
     same = decode(encode(image, icc_profile=wide), "x")
     np.testing.assert_array_equal(same.pixels, np.asarray(image))
     assert "profile" not in same.traits
@@ -79,7 +79,7 @@ def test_a_profile_is_converted_to_srgb() -> None:
 
 
 def test_transparency_lies_over_the_background() -> None:
-    image = halves("RGBA")
+    image = two_tones("RGBA")
     image.putalpha(Image.fromarray(np.repeat(np.uint8([[0], [255]]), 8, 0).repeat(16, 1)))
     over_black = decode(encode(image), "x", background="black")
     assert over_black.pixels[2, 2].tolist() == [0, 0, 0]
@@ -89,7 +89,7 @@ def test_transparency_lies_over_the_background() -> None:
 
 @pytest.mark.parametrize("mode", ["CMYK", "P", "1", "L", "LA"])
 def test_other_modes_become_grey_or_colour(mode: str) -> None:
-    image = halves("RGB").quantize() if mode == "P" else halves(mode)
+    image = two_tones("RGB").quantize() if mode == "P" else two_tones(mode)
     data = encode(image, "TIFF" if mode == "CMYK" else "PNG")
     pixels = decode(data, "x").pixels
     assert pixels.dtype == np.uint8
@@ -104,7 +104,7 @@ def test_an_animation_shows_its_first_frame() -> None:
 
 
 def test_a_large_jpeg_is_reduced_while_it_is_decoded() -> None:
-    image = halves(side=512)
+    image = two_tones(side=512)
     reduced = decode(encode(image, "JPEG", quality=95), "x", side=32)
     assert reduced.pixels.shape == (64, 64, 3)
     assert reduced.size == (512, 512)
@@ -116,7 +116,7 @@ def test_a_large_jpeg_is_reduced_while_it_is_decoded() -> None:
     [
         (b"", "empty"),
         (b"<html>not found</html>", "no picture"),
-        (encode(halves(side=64))[:90], "damaged"),
+        (encode(two_tones(side=64))[:90], "damaged"),
         (b"\0\0\0\x18ftypheic\0\0\0\0" + bytes(40), "HEIC|damaged"),
     ],
     ids=["empty", "page", "truncated", "heic"],
@@ -130,20 +130,20 @@ def test_what_cannot_be_read_names_the_file(data: bytes, words: str) -> None:
 def test_a_picture_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture, "MAX_PIXELS", 100)
     with pytest.raises(Unreadable) as refused:
-        decode(encode(halves()), "scan.png")
+        decode(encode(two_tones()), "scan.png")
     assert (str(refused.value.path), refused.value.fix) == ("scan.png", "reduce it")
 
 
 def test_pictures_are_told_by_their_content() -> None:
     for kind in ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "AVIF", "PPM"):
-        assert is_picture(encode(halves(), kind)[:16]), kind
+        assert is_picture(encode(two_tones(), kind)[:16]), kind
     assert not is_picture(b"name,label\n1.png")
 
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_heic_is_read_upright_where_the_extra_is_installed(turned: bool) -> None:
     heif = pytest.importorskip("pillow_heif", reason="the extra formats is not installed")
-    image, exif = halves(side=64), Image.Exif()
+    image, exif = two_tones(side=64), Image.Exif()
     if turned:
         exif[0x0112] = 6
         image = image.rotate(90)
@@ -155,5 +155,5 @@ def test_heic_is_read_upright_where_the_extra_is_installed(turned: bool) -> None
 
 
 def test_avif_is_read_by_pillow() -> None:
-    pixels = decode(encode(halves(side=64), "AVIF", quality=95), "photo.avif").pixels.astype(int)
+    pixels = decode(encode(two_tones(side=64), "AVIF", quality=95), "photo.avif").pixels.astype(int)
     assert abs(pixels[8, 8] - RED).max() < 8

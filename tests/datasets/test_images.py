@@ -10,9 +10,9 @@ from PIL import Image
 from refusals import refused
 from stage_runs import run_stage
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
+from genlab.core.params.catalogue import PUBLISHED
 from genlab.datasets import images
 from genlab.datasets.generating import OPENERS
 from genlab.datasets.images import (

@@ -11,7 +11,7 @@ import numpy as np
 import own_data
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.datasets.own import read_source
 
 PICTURES = 12

@@ -17,7 +17,7 @@ from own_data import encode_idx
 from PIL import Image
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers.opening import Pictures, read_pictures
 
 SIDE, COUNT = 28, 120

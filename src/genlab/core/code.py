@@ -19,8 +19,8 @@ SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
 """Fields of syntax trees that change nothing: `kind` is the u of u"text"."""
 
 _DATA = (
-    "genlab.core.catalogue",
-    "genlab.core.geometry",
+    "genlab.core.params.catalogue",
+    "genlab.core.params.geometry",
     "genlab.core.io",
     "genlab.datasets.__init__",
     "genlab.datasets.arc_grids",
@@ -157,12 +157,14 @@ EXCEPTIONS: Mapping[str, str] = {
     "genlab.core.code": "digests, which stand in keys alone",
     "genlab.core.errors": "words of errors",
     "genlab.core.git": "reads the commit, which provenance alone names",
-    "genlab.core.options": "command lines of stages, which run by the values of params",
-    "genlab.core.params": "a stage depends on its values of params",
+    "genlab.core.params.options": "command lines of stages, which run by the values of params",
+    "genlab.core.params.__init__": "names of modules",
+    "genlab.core.params.loading": "a stage depends on its values of params",
+    "genlab.core.params.model": "a stage depends on its values of params",
     "genlab.core.progress": "progress bars",
-    "genlab.core.renamed": "words of errors",
+    "genlab.core.params.renamed": "words of errors",
     "genlab.core.runtime": "ends processes",
-    "genlab.core.sections": "a stage depends on its values of params",
+    "genlab.core.params.sections": "a stage depends on its values of params",
     "genlab.core.workers": "spreads work; results do not depend on the number of workers",
 }
 """Modules that change no result of a row that imports or contains them, and why."""

@@ -125,7 +125,7 @@ def _has_heif() -> bool:
 
 
 def _decode(data: bytes, side: int, background: str, frame: int) -> Picture:
-    # Above twice this Pillow refuses a picture before its size can be told.
+    # Above twice this Pillow refuses a picture before its size is known.
     Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
     with Image.open(io.BytesIO(data), formats=_formats()) as image:
         width, height = image.size
@@ -143,7 +143,7 @@ def _decode(data: bytes, side: int, background: str, frame: int) -> Picture:
             traits += ["reduced"] if image.size != (width, height) else []
         orientation = image.getexif().get(ORIENTATION, 1)  # before load(), which turns TIFF
         image.load()
-        upright = ImageOps.exif_transpose(image)
+        upright = image if orientation == 1 else ImageOps.exif_transpose(image)
         size = (height, width) if orientation in (5, 6, 7, 8) else (width, height)
         traits += ["rotated"] if orientation in range(2, 9) else []
         if upright.mode not in EIGHT_BITS:

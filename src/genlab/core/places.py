@@ -7,7 +7,7 @@ A relative path is one from the main repository, also where dvc runs an experime
 from pathlib import Path
 
 COPIES = (".dvc", "tmp", "exps")
-"""Folders of a repository in which dvc makes copies of it."""
+"""Where, in a repository, dvc makes copies of it."""
 
 
 def find_place(path: str | Path) -> Path:

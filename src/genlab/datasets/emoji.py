@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
+from genlab.core.params.catalogue import PUBLISHED
+from genlab.core.params.sections import ImageParams
 from genlab.core.places import find_place
-from genlab.core.sections import ImageParams
 from genlab.datasets.images import Images, ImageSet, Labels, Source
 
 FONT = "NotoColorEmoji.ttf"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.catalogue import Dataset
 from genlab.core.io import atomic_write, map_npy, read_npz, unfit, write_npz
+from genlab.core.params.catalogue import Dataset
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
     generate_command,

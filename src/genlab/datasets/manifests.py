@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.io import read_json, sha256, unfit, write_json
+from genlab.core.params.catalogue import PUBLISHED
 
 MANIFEST_FILE = "manifest.json"
 VERSION = 1

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from ruamel.yaml import YAML
 
-from genlab.core.catalogue import PUBLISHED, list_names, suggest_model
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, write_json, write_npz, write_text
 from genlab.core.params import Params, parse_params
+from genlab.core.params.catalogue import PUBLISHED, list_names, suggest_model
+from genlab.core.params.loading import with_found
+from genlab.core.params.sections import SourceParams
 from genlab.core.places import find_place
-from genlab.core.sections import SourceParams
 from genlab.core.workers import spread
 from genlab.datasets.arc_grids import GRIDS_FILE, KIND
 from genlab.datasets.images import (
@@ -35,7 +36,7 @@ from genlab.datasets.readers.grids import GridSource, find_kind, read_grids
 from genlab.datasets.readers.ledger import make_key
 from genlab.datasets.readers.opening import Pictures, find_size, read_pictures
 from genlab.datasets.shards import GRIDS_KIND
-from genlab.datasets.splits import SPLITS
+from genlab.datasets.splits import number_splits
 from genlab.grids.palette import PADDING
 
 Items = Pictures | GridSource
@@ -56,10 +57,26 @@ def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
         return params.resolve(name)
     kind = find_kind(source)
     size = source.size or (read_grids(source).side if kind == "grids" else find_size(source))
-    params = params.with_found(name, kind=kind, size=size)
+    params = with_found(params, name, kind=kind, size=size)
     values = params.resolve(name)
     values["generate"]["files"] = digest_listing(find_place(source.path))
     return values
+
+
+def describe_absent(params: Params, folder: Path) -> None:
+    """Write, of an agent's dataset that no stage makes, that there is nothing to depend on.
+
+    The agent's stages depend on data.json and judges.json below `folder`/DATASET; files that are
+    there, from git, stay.
+    """
+    name = params.agent.dataset
+    if name in params.datasets or ":" in name:
+        return
+    for file in ("data.json", "judges.json"):
+        path = folder / name / file
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, {"dataset": name, "made_by": None})
 
 
 def digest_listing(path: Path) -> str:
@@ -105,14 +122,13 @@ def generate_own(
     pictures = read_pictures(source, levels, partial(spread, params=params), key)
     print(*pictures.describe(), sep="\n", file=sys.stderr)
     require_enough(pictures)
-    number = {split: index for index, split in enumerate(SPLITS)}
     rows = pictures.kept
     everything = ImageSet(
         shape=pictures.items.levels.shape[1:],
         labels=pictures.labels[rows],
         groups=pictures.groups[rows],
         read=lambda indices: read_rows(levels, rows[indices]),
-        splits=np.array([number.get(pictures.splits[row], -1) for row in rows], dtype=np.int64),
+        splits=number_splits(pictures.splits)[rows],
     )
     facts = {"understood": pictures.summarise(NAMED)}
     images = Source({"all": everything}, pictures.collection.convention, facts)
@@ -133,11 +149,10 @@ def generate_own_grids(
     rows = source.kept
     if count and count < len(rows):
         rows = rows[np.arange(count) * len(rows) // count]
-    number = {split: index for index, split in enumerate(SPLITS)}
     arrays: dict[str, npt.NDArray[Any]] = {
         "grids": source.grids[rows],
         "tasks": source.groups[rows],
-        "splits": np.array([number.get(source.splits[row], -1) for row in rows], dtype=np.int64),
+        "splits": number_splits(source.splits)[rows],
     }
     write_npz(folder / GRIDS_FILE, arrays, kind=GRIDS_KIND)
     facts = {
@@ -221,10 +236,7 @@ def add_section(name: str, source: SourceParams, items: Items, path: Path) -> tu
     yaml.width = 4096  # lines stay as long as they are
     yaml.indent(mapping=2, sequence=4, offset=2)
     content = yaml.load(path.read_text(encoding="utf-8"))
-    stated = source.model_dump(exclude_defaults=True)
-    for key in ("range", "arrays"):
-        if key in stated:
-            stated[key] = list(stated[key])
+    stated = source.model_dump(mode="json", exclude_defaults=True)
     if isinstance(items, GridSource):
         found = {"kind": "grids", "size": items.side}
         model: dict[str, float] = dict(suggest_model(items.side, "grids"))

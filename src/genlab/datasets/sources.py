@@ -4,19 +4,20 @@ Looked for under `data/raw/` first, in the folders that torchvision uses; then i
 (Debian's `dataset-fashion-mnist`); then downloaded by torchvision into `data/raw/`.
 """
 
-import gzip
 import hashlib
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import ImageParams
+from genlab.core.picture import Unreadable, decode
 from genlab.core.places import find_place
-from genlab.core.sections import ImageParams
 from genlab.datasets.images import Images, ImageSet, Source
+from genlab.datasets.readers.conventions.idx import UNWHOLE, parse_idx, unpack
 
 SYSTEM_FOLDERS = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
 
@@ -53,15 +54,14 @@ def open_mnist(name: str, params: ImageParams) -> Source:
         folder = home
         wanted = ", ".join(f"{loader.__name__}/raw/{stem}-ubyte.gz" for stem in stems)
         _load(name, loader, params, wanted)
-    data = {
+    arrays = {
         stem: _read_checked(_find_file(folder, stem) or folder / f"{stem}-ubyte.gz", sha256)
         for stem, sha256 in stems.items()
     }
     parts = {}
-    for part, prefix in (("train", "train"), ("test", "t10k")):  # the headers have 16 and 8 bytes
-        images = np.frombuffer(data[f"{prefix}-images-idx3"], np.uint8, offset=16)
-        labels = np.frombuffer(data[f"{prefix}-labels-idx1"], np.uint8, offset=8)
-        parts[part] = _in_memory(images.reshape(-1, 28, 28, 1), labels)
+    for part, prefix in (("train", "train"), ("test", "t10k")):
+        images = arrays[f"{prefix}-images-idx3"][..., None]
+        parts[part] = _in_memory(images, arrays[f"{prefix}-labels-idx1"])
     return Source(parts, f"torchvision {loader.__name__}, files of {folder}")
 
 
@@ -71,17 +71,15 @@ def _find_file(folder: Path, stem: str) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _read_checked(file: Path, sha256: str) -> bytes:
-    """The unpacked content of a published file. Raises GenlabError for any other content."""
+def _read_checked(file: Path, sha256: str) -> npt.NDArray[Any]:
+    """The array of a published IDX file. Raises GenlabError for any other content."""
     try:
-        data = file.read_bytes()
-        if file.suffix == ".gz":
-            data = gzip.decompress(data)
-    except (EOFError, OSError, zlib.error) as error:
+        data = unpack(file.read_bytes())
+    except UNWHOLE as error:
         raise _damaged(file) from error
     if hashlib.sha256(data).hexdigest() != sha256:
         raise _damaged(file)
-    return data
+    return parse_idx(data)
 
 
 def open_cifar10(name: str, params: ImageParams) -> Source:
@@ -139,14 +137,14 @@ def _read_celeba(loaded: list[Any], photographs: Path) -> ImageSet:
 
 def _read_face(file: Path) -> Images:
     """One photograph, cropped and resized: uint8 (64, 64, 3)."""
-    from PIL import Image
     from torchvision.transforms.functional import center_crop
 
     try:
-        with Image.open(file) as image:
-            cropped: Image.Image = center_crop(image.convert("RGB"), [CELEBA_CROP, CELEBA_CROP])
-    except (OSError, SyntaxError, ValueError) as error:
+        picture = decode(file.read_bytes(), file.name)
+    except (OSError, Unreadable) as error:
         raise _damaged(file) from error
+    image = Image.fromarray(picture.pixels.squeeze()).convert("RGB")
+    cropped: Image.Image = center_crop(image, [CELEBA_CROP, CELEBA_CROP])
     return np.asarray(cropped.resize((CELEBA_SIDE, CELEBA_SIDE), Image.Resampling.BILINEAR))
 
 

@@ -81,6 +81,12 @@ def assign_splits(
     return {**rows, **{split: pool[chosen] for split, chosen in drawn.items()}}
 
 
+def number_splits(names: Sequence[str]) -> Indices:
+    """Official splits as indices into SPLITS, -1 for a name that is none: int64 (n,)."""
+    number = {split: index for index, split in enumerate(SPLITS)}
+    return np.array([number.get(name, -1) for name in names], dtype=np.int64)
+
+
 def describe_limits(counts: Mapping[str, int], items: str) -> list[str]:
     """Which figures splits of these sizes cannot carry, a sentence each."""
     test, val = counts["test"], counts["val"]

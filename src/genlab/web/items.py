@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_npz
 from genlab.core.params import PARAMS_FILE, load_params
+from genlab.core.params.catalogue import Dataset
 from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects, load_split
 from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.manifests import MANIFEST_FILE, split_command
-from genlab.datasets.readers.tasks import GridFault, parse_rows, parse_text
+from genlab.datasets.readers.conventions.tasks import GridFault, parse_rows, parse_text
 from genlab.evaluation.metrics.own_grids import find_components
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES, PADDING

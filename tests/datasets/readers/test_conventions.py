@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused
 
-from genlab.core.sections import SourceParams
-from genlab.datasets.readers.labels import name_classes, name_rows
+from genlab.core.params.sections import SourceParams
+from genlab.datasets.readers.conventions.labels import name_classes, name_rows
 from genlab.datasets.readers.opening import Pictures, read_pictures
 
 PICTURES, LABELS = own_data.draw(60)

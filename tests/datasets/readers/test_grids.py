@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refused
 
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
+from genlab.datasets.readers.conventions.tasks import GridFault, parse_rows, parse_text
 from genlab.datasets.readers.grids import GridSource, find_kind, read_grids
-from genlab.datasets.readers.tasks import GridFault, parse_rows, parse_text
 from genlab.grids.palette import PADDING
 
 TASKS = own_data.draw_tasks(12)

@@ -14,7 +14,7 @@ from own_data import encode_idx
 from PIL import Image
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers import reading
 from genlab.datasets.readers.opening import Pictures, read_pictures
 

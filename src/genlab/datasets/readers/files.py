@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import tarfile
 import tempfile
 import unicodedata
@@ -27,6 +28,7 @@ MAX_FILES = 10_000_000
 MAX_BYTES = 1 << 30  # of one file of an archive
 MAX_GROWTH = 1 << 38  # of all files of a packed archive
 START = 16  # bytes that tell what a file is
+DIGITS = 16  # that numbers in names are filled up to, to be sorted
 
 
 class Contents(Protocol):
@@ -58,7 +60,8 @@ class Files:
         debris: list[str] = []
         for name in names:
             (debris if is_debris(name) else wanted).append(name)
-        wanted.sort(key=lambda name: (natural_key(name), name))
+        wanted.sort()
+        wanted.sort(key=natural_key)
         return cls(path, wanted, sorted(debris), contents)
 
     def read(self, name: str) -> bytes:
@@ -109,22 +112,10 @@ def is_debris(name: str) -> bool:
     return any(part.startswith((".", "/")) or part.lower() in DEBRIS for part in parts)
 
 
-def natural_key(name: str) -> list[tuple[int, int, str]]:
+def natural_key(name: str) -> str:
     """Sort by folders, and in each by numbers as numbers: `2.png` before `10.png`."""
-    normal = unicodedata.normalize("NFC", name)
-    return [
-        (0, int(part), "") if part.isascii() and part.isdigit() else (1, 0, part)
-        for folder in normal.split("/")
-        for part in (*_split_digits(folder), "")
-    ]
-
-
-def _split_digits(text: str) -> Iterator[str]:
-    start = 0
-    for end in range(1, len(text) + 1):
-        if end == len(text) or text[end].isdigit() != text[start].isdigit():
-            yield text[start:end]
-            start = end
+    normal = unicodedata.normalize("NFC", name).replace("/", "\0")
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(DIGITS), normal)
 
 
 @dataclass(frozen=True)
@@ -236,7 +227,7 @@ def open_tar(path: Path) -> Files:
 
 def _unpack(path: Path) -> Path:
     """Unpack a tar.gz as one tar into a temporary folder of this process."""
-    handle, plain = tempfile.mkstemp(".tar", dir=_make_temporary().name)
+    handle, plain = tempfile.mkstemp(".tar", dir=make_temporary().name)
     size = 0
     with gzip.open(path) as source, open(handle, "wb") as target:
         while chunk := source.read(1 << 20):
@@ -247,8 +238,9 @@ def _unpack(path: Path) -> Path:
 
 
 @cache
-def _make_temporary() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="genlab-tar-")
+def make_temporary() -> tempfile.TemporaryDirectory[str]:
+    """The folder of this process for what is unpacked or copied; it goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="genlab-read-")
 
 
 def _check_size(path: Path, files: int, size: int) -> None:

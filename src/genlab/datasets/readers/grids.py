@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import MAX_GRID, SourceParams
 from genlab.core.places import find_place
-from genlab.core.sections import MAX_GRID, SourceParams
-from genlab.datasets.readers import arrays, tasks
+from genlab.datasets.readers.conventions import arrays, tasks
+from genlab.datasets.readers.conventions.folders import find_pictures
+from genlab.datasets.readers.conventions.tasks import Tasks
 from genlab.datasets.readers.files import Files, FolderContents, is_archive, open_files
-from genlab.datasets.readers.folders import find_pictures
-from genlab.datasets.readers.layout import list_some
 from genlab.datasets.readers.opening import EXAMPLES
-from genlab.datasets.readers.reading import TOLERATED
-from genlab.datasets.readers.tasks import Tasks
+from genlab.datasets.readers.reading import check_unreadable
+from genlab.datasets.readers.summary import describe
 from genlab.grids.palette import COLOURS, PADDING
 
 Grids = npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ class GridSource:
             "larger than the canvas": self.larger,
             "unreadable": self.tasks.unreadable,
         }
-        copies = Counter(grid.tobytes() for grid in self.grids)
+        copies = {grid.tobytes() for grid in self.grids}
         return {
             "path": str(self.tasks.path),
             "kind": "grids",
@@ -85,33 +85,17 @@ class GridSource:
                 reason: {"count": len(names), "names": names[:named]}
                 for reason, names in left_out.items()
             },
-            "duplicates": {"all": sum(copies.values()) - len(copies)},
+            "notes": [],
+            "duplicates": {
+                "all": len(self.grids) - len(copies),
+                "dropped": len(self.grids) - len(self.kept),
+            },
             "groups": len(np.unique(self.groups)),
         }
 
     def describe(self) -> list[str]:
         """What was understood, in lines."""
-        facts = self.summarise()
-        side = facts["size"]
-        sizes = [f"{s['height']} × {s['width']} ({s['count']:,})" for s in facts["sizes"]]
-        lines = [
-            f"{facts['path']}: {facts['count']:,} grids of {facts['tasks']:,} tasks,"
-            f" {facts['convention']}",
-            f"on a canvas of {side} × {side} cells; {facts['padded']:,} are padded by a value"
-            " that is no colour",
-            f"sizes: {list_some(sizes)}",
-            "colours: " + ", ".join(f"{c} ({s:.1%})" for c, s in facts["colours"].items() if s),
-        ]
-        if facts["splits"]:
-            named = [f"{split} ({count:,})" for split, count in facts["splits"].items()]
-            lines.append(f"official splits: {', '.join(named)}")
-        for reason, files in facts["left_out"].items():
-            if names := files["names"]:
-                lines.append(f"left out, {reason} ({len(names):,}): {list_some(names)}")
-        if copies := facts["duplicates"]["all"]:
-            dropped = "" if len(self.kept) == facts["count"] else "; dropped"
-            lines.append(f"exact duplicates: {copies:,}{dropped}")
-        return lines
+        return describe(self.summarise())
 
 
 def find_kind(source: SourceParams) -> str:
@@ -163,12 +147,7 @@ def read_grids(source: SourceParams) -> GridSource:
     """Read a source of grids whole. Raises GenlabError where too many cannot be read."""
     found = open_tasks(source)
     count = len(found.grids) + len(found.unreadable)
-    most = {"refuse": 0, "skip": count - 1}.get(source.unreadable or "", int(TOLERATED * count))
-    if len(found.unreadable) > most:
-        fix = "repair or remove them, or set unreadable to skip"
-        message = f"{found.path}: {len(found.unreadable)} of {count} grids or files cannot be read"
-        named = list_some(found.unreadable)
-        raise GenlabError(f"{message}: {named}; {fix}", key="source.unreadable", fix=fix)
+    check_unreadable(found.path, source, found.unreadable, count, "grids or files")
     largest = max(max(grid.grid.shape) for grid in found.grids)
     side = source.size or largest + largest % 2
     fitting = [grid for grid in found.grids if max(grid.grid.shape) <= side]

@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.places import find_place
-from genlab.core.sections import SourceParams
-from genlab.datasets.readers import arrays, idx, parquet, tiff, webdataset
 from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff, webdataset
+from genlab.datasets.readers.conventions.folders import find_pictures, read_folders
 from genlab.datasets.readers.files import (
     Files,
     FolderContents,
@@ -26,9 +27,9 @@ from genlab.datasets.readers.files import (
     natural_key,
     open_files,
 )
-from genlab.datasets.readers.folders import find_pictures, read_folders
 from genlab.datasets.readers.layout import list_some
 from genlab.datasets.readers.reading import Items, Spread, choose, load_sample, read_items
+from genlab.datasets.readers.summary import describe
 
 Numbers = npt.NDArray[np.int64]
 UNLABELLED = -1
@@ -82,6 +83,8 @@ class Pictures:
             "fit": items.plan.fit,
             "values": items.rule,
             "classes": dict(zip(self.classes, counts.tolist(), strict=True)),
+            "unlabelled": int((self.labels == UNLABELLED).sum()),
+            "notes": self.collection.notes,
             "splits": dict(Counter(split for split in self.splits if split)),
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
             "traits": dict(sorted(items.facts.traits.items())),
@@ -91,60 +94,25 @@ class Pictures:
             },
             "duplicates": self._count_duplicates(),
             "groups": len(np.unique(self.groups)),
+            "groups_across_splits": self._count_crossing(),
         }
 
     def _count_duplicates(self) -> dict[str, int]:
-        """Surplus copies in all, and how many pictures of a later split are in an earlier one."""
+        """Surplus copies: in all, of pictures of an earlier official split, and those dropped."""
         digests = self.items.facts.digests
         across = 0
         official: dict[bytes, str] = {}
         for digest, split in zip(digests, self.splits, strict=True):
             across += official.setdefault(digest, split) != split
-        return {"all": len(digests) - len(set(digests)), "across_splits": across}
+        return {
+            "all": len(digests) - len(set(digests)),
+            "across_splits": across,
+            "dropped": len(digests) - len(self.kept),
+        }
 
     def describe(self) -> list[str]:
         """What was understood, in lines."""
-        facts = self.summarise()
-        side, colours = facts["size"], "grey" if facts["channels"] == 1 else "in colour"
-        lines = [
-            f"{facts['path']}: {facts['count']:,} pictures, {facts['convention']}",
-            f"read as {side} × {side}, {colours}; values: {facts['values']}",
-        ]
-        if set(self.items.facts.sizes) == {(side, side)}:
-            lines.append("sizes: all as they are")
-        else:
-            named = [f"{s['width']} × {s['height']} ({s['count']:,})" for s in facts["sizes"]]
-            lines.append(f"sizes before: {list_some(named)}; fitted by: {facts['fit']}")
-        if classes := facts["classes"]:
-            named = [f"{name} ({count:,})" for name, count in classes.items()]
-            lines.append(f"{len(classes)} classes: {list_some(named, 12)}")
-        lines += self.collection.notes
-        if self.classes and (without := int((self.labels == UNLABELLED).sum())):
-            lines.append(f"without a class: {without:,}")
-        if splits := facts["splits"]:
-            named = [f"{split} ({count:,})" for split, count in splits.items()]
-            lines.append(f"official splits: {', '.join(named)}")
-        lines += [f"{trait}: {count:,}" for trait, count in facts["traits"].items()]
-        for reason, files in facts["left_out"].items():
-            if names := files["names"]:
-                lines.append(f"left out, {reason} ({len(names):,}): {list_some(names)}")
-        copies = facts["duplicates"]
-        if copies["all"]:
-            across = f", {copies['across_splits']:,} of them across official splits"
-            dropped = "" if len(self.kept) == facts["count"] else "; dropped"
-            lines.append(
-                f"exact duplicates: {copies['all']:,}{across if self._is_split else ''}{dropped}"
-            )
-        if facts["groups"] + copies["all"] < facts["count"]:
-            lines.append(f"groups, each within one split: {facts['groups']:,}")
-        if crossing := self._count_crossing():
-            lines.append(f"groups across official splits, which stay as they are: {crossing:,}")
-        return lines
-
-    @property
-    def _is_split(self) -> bool:
-        """Whether official splits separate pictures."""
-        return len(set(self.splits)) > 1
+        return describe(self.summarise())
 
     def _count_crossing(self) -> int:
         """Number of groups with pictures of several official splits."""
@@ -218,7 +186,8 @@ def read_pictures(
     else:
         items = read_items(collection, source, file, spread, key)
     named = [collection.classes[row] for row in items.facts.rows]
-    classes = sorted({name for name in named if name is not None}, key=natural_key)
+    classes = sorted({name for name in named if name is not None})
+    classes.sort(key=natural_key)
     number = {name: index for index, name in enumerate(classes)}
     labels = [UNLABELLED if name is None else number[name] for name in named]
     names = [collection.names[row] for row in items.facts.rows]

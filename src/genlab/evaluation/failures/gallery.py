@@ -12,8 +12,8 @@ import numpy.typing as npt
 from PIL import Image
 from scipy.stats import spearmanr
 
-from genlab.core.catalogue import Dataset
 from genlab.core.io import read_npz
+from genlab.core.params.catalogue import Dataset
 from genlab.datasets.arc_grids import load_split
 from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.own_grids import load_tasks

@@ -29,9 +29,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from genlab.core import code, engine, runtime
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, map_npy, read_json, unfit, write_bytes, write_json
+from genlab.core.params.catalogue import PUBLISHED
 from genlab.evaluation.metrics.features import Classifier, Images, Labels, train_classifier
 
 HEADER, FORMAT, VERSION = "genlab", "genlab.judges", 1

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from genlab.core.catalogue import PUBLISHED
 from genlab.core.errors import GenlabError
+from genlab.core.params.catalogue import PUBLISHED
 
 TARGETS_FILE = Path("benchmarks/targets.yaml")
 

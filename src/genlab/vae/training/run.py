@@ -7,10 +7,10 @@ import numpy as np
 import torch
 
 from genlab.core import engine
-from genlab.core.catalogue import Dataset
 from genlab.core.code import digest_code
 from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
+from genlab.core.params.catalogue import Dataset
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
 from genlab.datasets.images import load_images

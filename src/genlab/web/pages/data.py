@@ -70,7 +70,7 @@ def show_pasted() -> None:
 
 def show_own() -> None:
     """How a path on this machine is understood, and the command that adds it."""
-    from genlab.core.sections import SourceParams
+    from genlab.core.params.sections import SourceParams
     from genlab.datasets.own import read_source, require_enough
     from genlab.datasets.readers.sheet import draw_sheet
 

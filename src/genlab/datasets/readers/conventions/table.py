@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams, TableParams
+from genlab.core.params.sections import SourceParams, TableParams
+from genlab.datasets.readers.conventions.labels import Classes, name_classes, name_one_hot
 from genlab.datasets.readers.files import Files
-from genlab.datasets.readers.labels import Classes, name_classes, name_one_hot
 from genlab.datasets.readers.layout import list_some, split_of
 
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "species", "y")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import MAX_GRID
+from genlab.core.params.sections import MAX_GRID
 from genlab.datasets.readers.files import Files
 from genlab.datasets.readers.layout import ALL, SPLIT_WORDS
 from genlab.grids.palette import COLOURS
@@ -190,7 +190,7 @@ def read_tasks(files: Files) -> Tasks:
 
 
 def read_grid_array(path: Path, parts: Mapping[str, npt.NDArray[Any]]) -> Tasks:
-    """Grids of integer arrays (n, height, width), by split; each grid is a task of its own.
+    """Grids of integer arrays (n, height, width), by split; each grid is its own task.
 
     Raises GenlabError for other shapes and for values that are no colours.
     """

@@ -258,7 +258,7 @@ class RoleParams(Section):
     key: str = Field(description="Environment variable that holds the key.")
     price_in: float = Field(ge=0, description="Dollars per million input tokens.")
     price_out: float = Field(ge=0, description="Dollars per million output tokens.")
-    reasoning_effort: Literal["", "minimal", "low", "medium", "high"] = Field(
+    reasoning_effort: str = Field(
         description="Sent to models that reason; empty = not sent.", json_schema_extra=neutral("")
     )
     max_output_tokens: int = Field(

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.picture import Picture
-from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.hdf5 import (
+from genlab.datasets.readers.conventions.hdf5 import (
     HDF5_SUFFIXES,
     MATLAB_SUFFIXES,
     load_hdf5,
     load_matlab,
 )
-from genlab.datasets.readers.labels import Classes, name_rows
+from genlab.datasets.readers.conventions.labels import Classes, name_rows
 from genlab.datasets.readers.layout import ALL, split_in, split_of
 
 Array = npt.NDArray[Any]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.readers.files import MAX_GROWTH
+from genlab.datasets.readers.files import MAX_GROWTH, make_temporary
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +55,7 @@ def _copy(stored: Any) -> Array:
         return np.asarray(stored[()])
     if stored.nbytes > MAX_GROWTH:
         raise ValueError(f"{stored.name} would take {stored.nbytes >> 30:,} GiB")
-    handle, name = tempfile.mkstemp(".npy", dir=_make_temporary().name)
+    handle, name = tempfile.mkstemp(".npy", dir=make_temporary().name)
     with open(handle, "wb"):
         mapped = np.lib.format.open_memmap(name, mode="w+", dtype=stored.dtype, shape=stored.shape)
     row = max(1, stored.dtype.itemsize * int(np.prod(stored.shape[1:])))
@@ -66,16 +65,11 @@ def _copy(stored: Any) -> Array:
     return mapped
 
 
-@cache
-def _make_temporary() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="genlab-hdf5-")
-
-
 def load_matlab(file: Path) -> Mapping[str, Array]:
     """All arrays of a MATLAB file of any version, pictures first. Raises GenlabError, OSError."""
     with file.open("rb") as opened:
         start = opened.read(len(SIGNATURE))
-        opened.seek(512)  # a file of version 7.3 is HDF5 behind a block of its own
+        opened.seek(512)  # a file of version 7.3 is HDF5 behind its own block
         later = opened.read(len(SIGNATURE))
     if SIGNATURE in (start, later):
         # Axes are reversed there.

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.readers.arrays import LabelledArray, collect_arrays
 from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.conventions.arrays import LabelledArray, collect_arrays
 from genlab.datasets.readers.files import MAX_BYTES, Files
 from genlab.datasets.readers.layout import split_in
 
@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 
 TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 GZIP = b"\x1f\x8b"
+UNWHOLE = (KeyError, IndexError, ValueError, EOFError, OSError, zlib.error)
+"""What is raised for data that end too early or are no IDX."""
 
 
 def find_idx(files: Files, names: Sequence[str]) -> dict[str, Array]:
@@ -35,7 +37,12 @@ def find_idx(files: Files, names: Sequence[str]) -> dict[str, Array]:
         start = files.start(name)
         named = "idx" in PurePosixPath(name).name.lower()
         if _is_idx(start) or (start[:2] == GZIP and named):
-            arrays[name] = _parse(files, name)
+            try:
+                arrays[name] = parse_idx(files.read(name))
+            except UNWHOLE as error:
+                fix = "fetch it again"
+                message = f"{files.path}: {name}: no whole IDX file ({error}); {fix}"
+                raise GenlabError(message, path=files.path / name, fix=fix) from error
     return arrays
 
 
@@ -43,20 +50,21 @@ def _is_idx(start: bytes) -> bool:
     return len(start) > 4 and start[:2] == b"\0\0" and start[2] in TYPES and 1 <= start[3] <= 4
 
 
-def _parse(files: Files, name: str) -> Array:
-    data = files.read(name)
-    try:
-        if data[:2] == GZIP:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-                data = file.read(MAX_BYTES)
-        kind, axes = np.dtype(TYPES[data[2]]), data[3]
-        shape = np.frombuffer(data, ">u4", axes, offset=4).tolist()
-        values = np.frombuffer(data, kind, offset=4 + 4 * axes)
-        return values.reshape(shape).astype(kind.newbyteorder("="), copy=False)
-    except (KeyError, IndexError, ValueError, EOFError, OSError, zlib.error) as error:
-        fix = "fetch it again"
-        message = f"{files.path}: {name}: no whole IDX file ({error}); {fix}"
-        raise GenlabError(message, path=files.path / name, fix=fix) from error
+def unpack(data: bytes) -> bytes:
+    """What a gzip file holds; other data stay as they are. Raises what is in UNWHOLE."""
+    if data[:2] != GZIP:
+        return data
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(MAX_BYTES)
+
+
+def parse_idx(data: bytes) -> Array:
+    """The array of an IDX file, packed or not. Raises what is in UNWHOLE."""
+    data = unpack(data)
+    kind, axes = np.dtype(TYPES[data[2]]), data[3]
+    shape = np.frombuffer(data, ">u4", axes, offset=4).tolist()
+    values = np.frombuffer(data, kind, offset=4 + 4 * axes)
+    return values.reshape(shape).astype(kind.newbyteorder("="), copy=False)
 
 
 def read_idx(files: Files, arrays: dict[str, Array]) -> Collection:

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.picture import Picture, Unreadable, decode
-from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.labels import Classes, name_classes
+from genlab.datasets.readers.conventions.labels import Classes, name_classes
+from genlab.datasets.readers.conventions.table import LABEL_COLUMNS
 from genlab.datasets.readers.layout import ALL, split_in
-from genlab.datasets.readers.table import LABEL_COLUMNS
 
 SUFFIXES = (".parquet",)
 PICTURE_COLUMNS = ("image", "img", "picture", "pixel_values", "bytes")
@@ -45,7 +45,7 @@ class ParquetLoader:
     def __call__(self, index: int, side: int) -> Picture:
         """Load a picture."""
         row = self.offset + index
-        group = self.groups[bisect_right([group.start for group in self.groups], row) - 1]
+        group = self.groups[bisect_right(self.groups, row, key=lambda group: group.start) - 1]
         name = f"{group.file.name}[{row}]"
         try:
             value = _read_group(group.file, group.number, self.column)[row - group.start].as_py()

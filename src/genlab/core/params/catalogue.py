@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 
 
 @dataclass(frozen=True)

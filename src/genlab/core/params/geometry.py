@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
+from genlab.core.params.catalogue import Dataset
 
 if TYPE_CHECKING:
     from genlab.core.params import Params

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.picture import (
     SUFFIXES,
     Picture,
@@ -18,11 +19,10 @@ from genlab.core.picture import (
     decode,
     is_picture,
 )
-from genlab.core.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.conventions.table import find_table, read_column, read_labels
 from genlab.datasets.readers.files import Contents, Files
 from genlab.datasets.readers.layout import FOLDER_LABELS, FolderLabels, arrange
-from genlab.datasets.readers.table import find_table, read_column, read_labels
 
 
 @dataclass(frozen=True)

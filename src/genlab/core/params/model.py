@@ -1,34 +1,31 @@
-"""`params.yaml` as typed, frozen, checked objects: the only input of a stage beside its files."""
+"""The typed content of params.yaml, and what each stage reads of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, get_origin
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from genlab.core.catalogue import PUBLISHED, RESERVED, Dataset, list_names, suggest_model
 from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.geometry import require_fitting
-from genlab.core.io import read_json, read_yaml
-from genlab.core.renamed import reject_old_keys
-from genlab.core.sections import AgentParams as AgentParams
-from genlab.core.sections import BenchmarkParams as BenchmarkParams
-from genlab.core.sections import EvaluateParams as EvaluateParams
-from genlab.core.sections import GridParams as GridParams
-from genlab.core.sections import ImageParams as ImageParams
-from genlab.core.sections import RoleParams as RoleParams
-from genlab.core.sections import Section, SourceParams, neutral
+from genlab.core.params.catalogue import PUBLISHED, Dataset, list_names
+from genlab.core.params.geometry import require_fitting
+from genlab.core.params.sections import (
+    AgentParams,
+    BenchmarkParams,
+    EvaluateParams,
+    GridParams,
+    ImageParams,
+    Section,
+    SourceParams,
+    neutral,
+)
 
 PARAMS_FILE = "params.yaml"
-NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""Names of datasets: of folders, stages and keys."""
 
 
 class Params(Section):
@@ -186,13 +183,18 @@ class Params(Section):
         """Names of the datasets of one's own."""
         return [name for name in self.sections if name not in PUBLISHED]
 
+    @property
+    def own_images(self) -> list[str]:
+        """Names of those that hold pictures, which a goal of the agent may state."""
+        return [name for name in self.own_datasets if self.dataset(name).kind == "images"]
+
     def dataset(self, name: str) -> Dataset:
         """What the dataset of a name states. Raises a GenlabError for one that is not there."""
         if name in PUBLISHED:
             sides = {"arc_grids": self.grids.size, "emoji": self.images.emoji_size}
             return replace(PUBLISHED[name], side=sides.get(name, PUBLISHED[name].side))
         if name not in self.sections:
-            raise GenlabError(self._describe_unknown(name), key="dataset", path=PARAMS_FILE)
+            raise GenlabError(self.describe_unknown(name), key="dataset", path=PARAMS_FILE)
         source = SourceParams.model_validate(self.sections[name]["source"])
         if source.kind == "grids":
             return Dataset(name, f"{name} (own grids)", "grids", source.size, source=source)
@@ -200,7 +202,8 @@ class Params(Section):
         title = f"{name} (own pictures)"
         return Dataset(name, title, "images", source.size, channels, source=source)
 
-    def _describe_unknown(self, name: str) -> str:
+    def describe_unknown(self, name: str) -> str:
+        """Why a name is no dataset's, and which ones are."""
         named = {*PUBLISHED, *self.sections}
         rest = "one of your own has a section with source: {path: …}"
         near = did_you_mean(name, named)
@@ -209,7 +212,7 @@ class Params(Section):
     def for_dataset(self, name: str) -> Params:
         """Return the params of a dataset: its section over the images' over the flat keys."""
         dataset = self.dataset(name)
-        merged = _merge(self.model_dump(), dataset, PARAMS_FILE)
+        merged = merge(self.model_dump(), dataset, PARAMS_FILE)
         require_fitting(merged, dataset, PARAMS_FILE)
         return merged
 
@@ -222,13 +225,7 @@ class Params(Section):
         values = {**self.model_dump(), **chosen}
         for name in ("images_model", *self.sections):
             values[name] = {key: v for key, v in values[name].items() if key not in chosen}
-        return _validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
-
-    def with_found(self, name: str, **found: Any) -> Params:
-        """Return params in which the source of one's own dataset `name` states what was found."""
-        values = self.model_dump()
-        values[name] = {**values[name], "source": {**values[name]["source"], **found}}
-        return parse_params(values, PARAMS_FILE)
+        return validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
@@ -327,8 +324,6 @@ SEARCH_BUDGET = (
     "validation", "seeds",
 )  # fmt: skip
 SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
-IDLE = Path("data/agent/idle.json")
-"""Says that the agent had nothing to do, in place of its results."""
 AGENT_STAGES = ("agent_reference", "agent_search", "agent_iterate")
 JUDGE_KEYS = ("extractor_examples",)
 UNUSED_BY_IMAGES = (
@@ -336,89 +331,7 @@ UNUSED_BY_IMAGES = (
 )  # fmt: skip
 
 
-def describe_idle() -> str:
-    """Why the agent has nothing to do, by what stage shared_params wrote; empty where it has."""
-    resolved = Path("results/params.json")
-    if not resolved.is_file():
-        return ""
-    values = read_json(resolved, producer_command="dvc repro shared_params")["agent_iterate"]
-    if not values.get("idle"):
-        return ""
-    return f"agent.dataset {values['dataset']} is not one of datasets: the agent has nothing to do"
-
-
-def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Params:
-    """Read and check a params file. Raises a `GenlabError` of one line on any error.
-
-    complete: whether kinds and sizes that it leaves open are those that stage params found.
-    """
-    values = read_yaml(path)
-    for name, section in values.items() if complete else ():
-        source = section.get("source") if isinstance(section, dict) else None
-        resolved = Path(path).parent / "results" / str(name) / "params.json"
-        if isinstance(source, dict) and resolved.is_file():
-            stages = read_json(resolved, producer_command=f"dvc repro params@{name}")
-            found = stages.get("generate", {}).get("source", {})
-            stated = {key: value for key, value in source.items() if value is not None}
-            open_keys = {key: found[key] for key in ("kind", "size") if key in found}
-            values[name] = {**section, "source": {**open_keys, **stated}}
-    return parse_params(values, str(path))
-
-
-def parse_params(values: dict[str, Any], source: str) -> Params:
-    """Check the content of a params file, with its datasets' sections; errors name `source`.
-
-    Shapes must fit the items of every dataset that the pipeline runs over.
-    """
-    values = {**values, **dict(_complete_sections(values, source))}
-    params = _validate(values, source)
-    for name in {**PUBLISHED, **params.sections}:
-        dataset = params.dataset(name)
-        merged = _merge(values, dataset, source)
-        if name in params.datasets:
-            require_fitting(merged, dataset, source)
-        if dataset.source and sum(dataset.source.shares(params.images).values()) >= 1:
-            key, rule = f"{name}.source.val_share", "val_share + test_share must be < 1"
-            raise GenlabError(f"{source}: {name}.source: {rule}", key=key, path=source)
-    for name in params.datasets:
-        if name not in {*PUBLISHED, *params.sections}:
-            message = f"{source}: {params._describe_unknown(name)}"
-            raise GenlabError(message, key="datasets", path=source)
-    return params
-
-
-def _complete_sections(
-    values: Mapping[str, Any], source: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The sections of one's own datasets, checked, with a model that fits their pictures' size.
-
-    Raises GenlabError for another key that params do not have.
-    """
-    reject_old_keys(values, source)
-    for name in PUBLISHED:
-        if isinstance(values.get(name), dict) and "source" in values[name]:
-            message = f"{source}: {name} is a published dataset; give your own another name"
-            raise GenlabError(message, key=f"{name}.source")
-    for name in sorted(values.keys() - Params.model_fields.keys() - PUBLISHED.keys(), key=str):
-        section = values[name]
-        if not isinstance(section, dict) or "source" not in section:
-            known = [*Params.model_fields, *PUBLISHED, *SECTION_FIELDS]
-            near = did_you_mean(str(name), known)
-            rest = "; a dataset of your own has a section with source: {path: …}"
-            raise GenlabError(f"{source}: {name} is not a known key{near}{rest}", key=str(name))
-        if not NAME.fullmatch(str(name)) or name in RESERVED:
-            rule = f"{NAME.pattern}, and not {list_names(RESERVED)}"
-            raise GenlabError(f"{source}: a dataset's name is {rule}, got {name}", key=str(name))
-        try:
-            stated = SourceParams.model_validate(section["source"])
-        except ValidationError as error:
-            fields = SourceParams.model_fields
-            raise invalid(error, f"{source}: {name}.source", fields) from error
-        suggested = suggest_model(stated.size, stated.kind or "images") if stated.size else {}
-        yield name, {**suggested, **section}
-
-
-def _merge(values: dict[str, Any], dataset: Dataset, source: str) -> Params:
+def merge(values: Mapping[str, Any], dataset: Dataset, source: str) -> Params:
     """Merge the sections of a dataset into the flat keys, and check the result."""
     merged = dict(values)
     names = [dataset.name] if dataset.kind == "grids" else ["images_model", dataset.name]
@@ -432,10 +345,11 @@ def _merge(values: dict[str, Any], dataset: Dataset, source: str) -> Params:
                 key=f"{name}.{key}",
             )
         merged |= section
-    return _validate(merged, f"{source} (for {dataset.name})")
+    return validate(merged, f"{source} (for {dataset.name})")
 
 
-def _validate(values: dict[str, Any], source: str) -> Params:
+def validate(values: Mapping[str, Any], source: str) -> Params:
+    """Check values against the fields. Raises a GenlabError that names `source` and the key."""
     try:
         return Params.model_validate(values)
     except ValidationError as error:

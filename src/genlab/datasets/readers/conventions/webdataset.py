@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams
+from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers.collection import Collection
+from genlab.datasets.readers.conventions.folders import FileLoader
+from genlab.datasets.readers.conventions.labels import name_classes
 from genlab.datasets.readers.files import MAX_BYTES, Contents, Files, open_tar
-from genlab.datasets.readers.folders import FileLoader
-from genlab.datasets.readers.labels import name_classes
 from genlab.datasets.readers.layout import list_some, split_in
 
 SIDES = (".cls", ".json", ".txt")  # endings of what stands beside a picture

@@ -34,7 +34,7 @@ def name_classes(values: Sequence[Any]) -> tuple[Classes, str]:
             names.append(None)
         elif number is None:
             names.append(value)
-        elif number != round(number):
+        elif not number.is_integer():  # nor is infinity
             return [None] * len(values), "its labels are fractions, so no classes"
         elif isinstance(value, str) and value.isdigit():
             names.append(value)
