@@ -7,12 +7,15 @@ are kept in their workspaces, so that a killed benchmark resumes.
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
+from xml.etree import ElementTree
 
 import numpy as np
 import typer
@@ -37,6 +40,7 @@ from genlab.core.params import AgentParams, load_params
 from genlab.vae.sampling import posterior
 
 DATA = Path("data")
+INPUTS = "tests/llm/test_dialects.py"
 WORKSPACES = Path("workspaces/benchmarks")
 BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
 QUICK: dict[str, Any] = {"examples": 200, "subset": 200, "validation": 100, "seeds": 1}
@@ -145,6 +149,18 @@ def agent_goals() -> Iterator[Result]:
         return right and "expect" in entry, goal.description
 
     yield count_passes("agent.goals_parsed", "goals", parse)
+
+
+@benchmark("agent.inputs")
+def agent_inputs() -> Iterator[Result]:
+    """Count what servers, templates and proxies do that was misread once, and siblings of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", "-q", INPUTS, f"--junitxml={report}"]
+        subprocess.run(command, cwd=ROOT, stdout=sys.stderr)
+        (suite,) = ElementTree.parse(report).getroot()  # noqa: S314 - our own file
+    count, *wrong = (int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
+    yield Result.rate("agent.inputs", count - sum(wrong), count)
 
 
 def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:

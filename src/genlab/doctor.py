@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -36,6 +37,7 @@ EXTRAS = {
     "ray": "work over the machines of a cluster",
     "wandb": "Weights & Biases mirror",
     "celeba": "download of CelebA",
+    "formats": "own data in HDF5, HEIC and Parquet",
     "dev": "tests and checks",
 }
 
@@ -51,12 +53,13 @@ PROGRAMS = (
 )
 ENDPOINT = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
 NEEDED = {
-    "reachable": ("unreachable",),
+    "reachable": ("unreachable", "redirected", "proxy"),
     "key": ("wrong_key", "forbidden", "quota"),
     "model": ("not_found", "retired"),
 }
 """What an endpoint must have, and the kinds of failures that show that it is missing."""
 PATIENCE = 120.0  # seconds for an answer of one line
+MODELS = 20  # of an endpoint, that are listed
 
 
 class Check(NamedTuple):
@@ -160,20 +163,21 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     job = "agent with --backend openai"
     quick = params.model_copy(update={"timeout": min(params.timeout, PATIENCE)})
     details = dict.fromkeys(NEEDED, "works")
-    answer, failed, reason = None, "", ""
+    answer, endpoint, failed, reason = None, None, "", ""
     try:
         endpoint = Endpoint(role, quick, retries=(1, 1))
-        prompt = [{"role": "user", "content": "Write the numbers from 1 to 40 as words."}]
-        answer = endpoint.ask(prompt)
+        answer = endpoint.ask(_prompt("Write the numbers from 1 to 40 as words."))
         details |= {"reachable": excerpt(endpoint.client.base_url), "model": answer.model}
     except (GenlabError, LLMFailure) as error:
         cause, reason = error.__cause__, str(error)
         kind = cause.kind if isinstance(cause, EndpointError) else ""
         failed = next((name for name, kinds in NEEDED.items() if kind in kinds), "answer")
+        if endpoint is not None and kind in ("not_found", "retired", "rejected"):
+            reason += _list_models(endpoint)
     if failed in ("", *NEEDED):
         for name in itertools.takewhile(lambda name: name != failed, NEEDED):
             yield Check(f"{label}: {name}", True, details[name], job, required=True)
-    if answer is None:
+    if answer is None or endpoint is None:
         yield Check(f"{label}: {failed}", False, reason, job, required=True)
         return
     rate = answer.tokens_out / max(answer.seconds, 1e-3)
@@ -182,8 +186,29 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     yield from _check_features(label, endpoint)
 
 
+def _prompt(question: str) -> list[dict[str, Any]]:
+    """A question as a run asks it: behind a system message."""
+    system = {"role": "system", "content": "You answer briefly."}
+    return [system, {"role": "user", "content": question}]
+
+
+def _list_models(endpoint: Endpoint) -> str:
+    """What the endpoint says that it has, for the end of a line; empty where it does not say."""
+    from genlab.llm.redaction import excerpt
+    from genlab.llm.transport import EndpointError
+
+    try:
+        names = asyncio.run(endpoint.client.list_models())
+    except EndpointError:
+        return ""
+    return excerpt(f"; it lists: {', '.join(names[:MODELS]) or 'no model'}")
+
+
 def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
-    """JSON schema, function calling, and whatever else the endpoint turned out to reject."""
+    """JSON schema, function calling, and whatever else the endpoint turned out to reject.
+
+    Both with a second turn, as a run has them.
+    """
     from genlab.llm.chat import LLMFailure
 
     numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
@@ -199,15 +224,21 @@ def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
         ),
     }
     for name, (options, job) in features.items():
-        prompt = [{"role": "user", "content": "How much is 17 + 25? Add them with your function."}]
+        prompt = _prompt("How much is 17 + 25? Add them with your function.")
         try:
             answer = endpoint.ask(prompt, **options)
             usable = bool(answer.parsed or answer.calls)
             detail = "works" if usable else "accepted, but the model does not use it"
+            results = [
+                {"role": "tool", "tool_call_id": call.id, "content": "42"} for call in answer.calls
+            ]
+            again = {"role": "user", "content": "Add 1 to that."}
+            endpoint.ask([*prompt, answer.as_message(), *(results or [again])], **options)
         except LLMFailure as error:
             usable, detail = False, error.reason
-        if "schema" in options and "response_format" in endpoint.left_out:
-            usable, detail = False, f"rejected; in words: {detail}"
+        for names, word in ((endpoint.left_out, "rejected"), (endpoint.ignored, "ignored")):
+            if "schema" in options and "response_format" in names:
+                usable, detail = False, f"{word}; in words: {detail}"
         yield Check(f"{label}: {name}", usable, detail, job)
     if others := ", ".join(sorted(endpoint.left_out - {"response_format"})):
         yield Check(f"{label}: others", True, f"rejected: {others}", "these are left out")

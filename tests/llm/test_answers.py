@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from genlab.llm.answers import MAX_TEXT, MalformedError, parse, without_thoughts
+from genlab.llm.answers import MAX_TEXT, MalformedError, parse
+from genlab.llm.dialects import strip_thoughts
 
 
 class Plan(BaseModel):
@@ -51,10 +52,10 @@ def test_json_is_found_in_what_surrounds_it(text: str) -> None:
 
 
 def test_thoughts_are_removed_and_code_that_names_them_is_not() -> None:
-    assert without_thoughts("<think>hm</think>yes") == "yes"
-    assert without_thoughts("<think>cut off") == ""
+    assert strip_thoughts("<think>hm</think>yes") == "yes"
+    assert strip_thoughts("<think>cut off") == ""
     for text in ('{"code": "</think>"}', "A <think> tag ends with </think>."):
-        assert without_thoughts(text) == text
+        assert strip_thoughts(text) == text
     long = json.dumps({"sentence": "x" * 20_000 + "\n"}).replace("\\n", "\n")
     assert parse(long, Lenient) == Lenient(sentence="x" * 20_000 + "\n")
 

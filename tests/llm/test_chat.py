@@ -2,43 +2,17 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import replies
+from asking import ADD, ASKED, GOOD, NOBODY, Plan, endpoint
 from loopback import Reply, Request, Server, status
-from pydantic import BaseModel, ConfigDict, Field
 from refusals import refused
 from replies import KEY
 
-from genlab.core.params import load_params
-from genlab.llm.chat import Budget, BudgetSpentError, Endpoint, LLMFailure
+from genlab.llm.chat import Budget, BudgetSpentError, LLMFailure
 from genlab.llm.client import MAX_BYTES
-
-ROOT = Path(__file__).parents[2]
-NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
-GOOD = {"blocks": 2, "lr": 0.5}
-ASKED: list[dict[str, Any]] = [{"role": "user", "content": "Design a net."}]
-ADD: dict[str, Any] = {"type": "function", "function": {"name": "add", "parameters": {}}}
-
-
-class Plan(BaseModel):
-    """A small schema that is closed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    blocks: int = Field(ge=1, le=4)
-    lr: float = 0.1
-
-
-def endpoint(
-    server: Server | str, budget: Budget | None = None, *, retries: int = 1, **changes: Any
-) -> Endpoint:
-    url = server if isinstance(server, str) else server.url
-    fixed = {"base_url": url, "model": "big", "timeout": 5.0}
-    role = load_params(ROOT / "params.yaml").agent.planning.model_copy(update=fixed | changes)
-    return Endpoint("planning", role, budget, seed=7, retries=(retries, retries))
 
 
 def test_a_good_answer_comes_with_its_tokens_and_cost() -> None:
@@ -162,14 +136,14 @@ def test_a_call_is_read_or_has_its_fault(arguments: Any, read: dict[str, int]) -
 )
 def test_what_a_person_must_correct_is_one_line(reply: Reply, word: str) -> None:
     with Server([reply]) as server, refused(word) as error:
-        endpoint(server).ask(ASKED)
+        endpoint(server, answered=False).ask(ASKED)
     assert KEY not in str(error.value)
 
 
 def test_settings_that_cannot_work_are_one_line() -> None:
     budget = Budget()
     with refused("planning.base_url"):
-        endpoint(f"{NOBODY}/v1", budget).ask(ASKED)
+        endpoint(f"{NOBODY}/v1", budget, answered=False).ask(ASKED)
     assert budget.spent["tokens_in"] == 0  # nobody was reached, and nothing is charged
     with refused("model"):
         endpoint("https://api.openai.com/v1", model="")
@@ -177,7 +151,7 @@ def test_settings_that_cannot_work_are_one_line() -> None:
 
 def test_an_endpoint_that_has_answered_may_fail_later() -> None:
     with Server([replies.good("fine"), status(404)]) as server:
-        asker = endpoint(server)
+        asker = endpoint(server, answered=False)
         asker.ask(ASKED)
         with pytest.raises(LLMFailure):
             asker.ask(ASKED)

@@ -155,6 +155,13 @@ def llama_cpp(answer: Script) -> Script:
     return reply
 
 
+def cut(request: Request) -> Reply:
+    """The begin of an answer, as long as the limit that was sent."""
+    body = request.body
+    limit = body.get("max_completion_tokens") or body.get("max_tokens") or 4096
+    return good('{"blocks": ', finish="length", usage=(11, limit))
+
+
 WHOLE = json.dumps(completion("HERE")).encode()
 AT_ONCE = {"Retry-After": "0.01"}
 # what an endpoint may give once or twice before it gives a sound answer
@@ -163,7 +170,7 @@ BROKEN: dict[str, Reply] = {
     "server error": status(500, AT_ONCE),
     "truncated": Reply(WHOLE, tear=True),
     "empty": good(""),
-    "cut off": good('{"blocks": ', finish="length"),
+    "cut off": Reply(make=cut),
     "a page": html(),
     "no text": raw(WHOLE.replace(b"HERE", b"\xff\xfe\x80")),
     "too deep": raw(b"[" * 100_000),

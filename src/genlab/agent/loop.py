@@ -104,6 +104,8 @@ class Loop(Run):
             self.progress(f"attempt {number} of {params.max_iterations}")
             self.progress("  planning")
             drafts.append(self.planner.propose(self.attempts, drafts))
+            for note in drafts[-1].notes:
+                self.progress(f"  {note}")
         return drafts
 
     def assemble(self, draft: Draft) -> None:
@@ -141,6 +143,7 @@ class Loop(Run):
                 return attempt, self.planner.review(self.attempts, attempt)
             except UnansweredError as error:  # the numbers decide without it
                 notes = [*attempt.notes, f"no review: {error.reason}"]
+                self.progress(f"  {notes[-1]}")
                 attempt = attempt.model_copy(update={"notes": notes})
         return attempt, Review()
 

@@ -16,13 +16,19 @@ from genlab.agent.planner import Review
 from genlab.agent.prompts import CHARACTERS_PER_TOKEN, FORMAT, describe_problem
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.tools.functions import call, function_schemas
-from genlab.llm.chat import Answer, BudgetSpentError, LLMFailure, Message, ToolCall
+from genlab.llm.chat import BudgetSpentError, LLMFailure, Message, ToolCall
 from genlab.llm.journal import Journal
 
 CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
 EVALUATOR = "pytorch_quick_evaluator"
 RUN_ID = re.compile(r'(?:^error: |"run_id": ")(qe_\d{8}_\d{6}(?:_\d+)?)')  # of the evaluator
 SHORTENED = "[shortened: an old result]"
+REMINDER = "Nothing has been evaluated yet. Call a tool."
+NO_CALL = (
+    "stopped: the model called no tool: does the server know tools? vLLM wants"
+    " --enable-auto-tool-choice and --tool-call-parser NAME, llama.cpp --jinja and a template that"
+    " knows tools"
+)
 CUT = '{"shortened": "an old call"}'
 
 SYSTEM = """You are a researcher who designs neural networks in PyTorch, with tools that act on
@@ -56,15 +62,25 @@ class ToolLoop(Run):
         room = self.settings.params.max_prompt_tokens * CHARACTERS_PER_TOKEN
         room -= len(json.dumps(functions))
         ended = "stopped: as many tools were called as allowed"
+        reminded = False
         try:
             while self.calls < CALLS_PER_ATTEMPT * self.settings.params.max_iterations:
                 self.progress("  choosing a tool")
                 asked = shorten(messages, room)
                 answer = self.session.ask("planning", asked, functions=functions)
                 self.decide(answer.text)
-                if self.verdict or not answer.calls:
-                    return self.verdict or NOTHING_LEFT
-                messages.append(_as_message(answer))
+                if self.verdict:
+                    return self.verdict
+                if not answer.calls and self.attempts:
+                    return NOTHING_LEFT
+                if not answer.calls and reminded:
+                    return NO_CALL
+                if not answer.calls:
+                    reminded = True
+                    self.progress("  asking for a call once more")
+                    messages += [answer.as_message(), {"role": "user", "content": REMINDER}]
+                    continue
+                messages.append(answer.as_message())
                 messages += [self.execute(each) for each in answer.calls]
         except LLMFailure as error:
             ended = f"stopped: no answer of the planning model: {error.reason}"
@@ -140,12 +156,3 @@ def shorten(messages: Sequence[Message], room: int) -> list[Message]:
         size -= len(json.dumps(each)) - len(json.dumps(short))
         found[position] = short
     return found
-
-
-def _as_message(answer: Answer) -> Message:
-    calls = [
-        {"id": each.id, "type": "function",
-         "function": {"name": each.name, "arguments": json.dumps(each.arguments)}}
-        for each in answer.calls
-    ]  # fmt: skip
-    return {"role": "assistant", "content": answer.text, "tool_calls": calls}

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,6 +13,13 @@ from pydantic import BaseModel, ValidationError
 
 from genlab.core.errors import violations
 from genlab.core.text import map_strings, printable
+from genlab.llm.dialects import (
+    find_fenced,
+    list_text_calls,
+    name_function,
+    strip_fence,
+    strip_thoughts,
+)
 from genlab.llm.redaction import excerpt
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -35,19 +43,27 @@ class MalformedError(Exception):
     """An answer that does not hold what was asked for; the message is for the model to read."""
 
 
-def without_thoughts(text: str) -> str:
-    """The answer after a `<think>…</think>` prefix, whose first tag some servers leave out."""
-    head, end, answer = text.partition("</think>")
-    stated = head.lstrip().startswith(("{", "[")) or "<think>" in head  # in code, or in prose
-    return answer if head.lstrip().startswith("<think>") or (end and not stated) else text
+class NoObjectError(MalformedError):
+    """An answer without the JSON object that was asked for."""
 
 
 def parse(text: str, schema: type[Schema]) -> Schema:
-    """Read the JSON object in `text`, which has to fit `schema`. Raises `MalformedError`."""
-    value = read_object(text)
+    """Read the JSON object in `text`, which has to fit `schema`. Raises `MalformedError`.
+
+    Of a schema with a field `code`, an answer may be the code alone, in a fence.
+    """
     named = {name for key, field in schema.model_fields.items() for name in (key, field.alias)}
-    if named.isdisjoint(value):  # it would fit a schema in which everything has a default
-        raise MalformedError(f"it has no JSON object with fields of {schema.__name__}")
+    try:
+        value = read_object(text)
+        if named.isdisjoint(value):  # it would fit a schema in which everything has a default
+            raise NoObjectError(f"it has no JSON object with fields of {schema.__name__}")
+    except NoObjectError:
+        code = find_fenced(text) if "code" in named else None
+        if code is None:
+            raise
+        value = {"code": code}
+    if isinstance(value.get("code"), str):
+        value["code"] = strip_fence(value["code"])
     try:
         return schema.model_validate(value)
     except ValidationError as error:
@@ -60,7 +76,7 @@ def read_object(text: str) -> dict[str, Any]:
 
     NaN and infinity, which JSON lacks, are refused. Raises `MalformedError`.
     """
-    text = without_thoughts(text)
+    text = strip_thoughts(text)
     fenced = None if text.lstrip().startswith("{") else FENCE.search(text)
     text = fenced[1] if fenced else text[max(0, text.find("{")) : text.rfind("}") + 1] or text
     value = None
@@ -72,9 +88,14 @@ def read_object(text: str) -> dict[str, Any]:
     several = value if isinstance(value, list) else [value]
     found = [each for each in several if isinstance(each, dict)]
     if not found:
-        raise MalformedError("it has no JSON object")
-    _check(found[-1], MAX_DEPTH)
-    clean: dict[str, Any] = map_strings(found[-1], printable)
+        raise NoObjectError("it has no JSON object")
+    return _clean(found[-1])
+
+
+def _clean(value: dict[str, Any]) -> dict[str, Any]:
+    """An object with printable strings. Raises `MalformedError` for one that is no JSON."""
+    _check(value, MAX_DEPTH)
+    clean: dict[str, Any] = map_strings(value, printable)
     return clean
 
 
@@ -88,18 +109,27 @@ def _check(value: Any, levels: int) -> None:
         _check(part, levels - 1)
 
 
-def read_calls(calls: Any) -> tuple[ToolCall, ...]:
-    """The calls in the field `tool_calls` of a message; what is no call is left out."""
+def read_calls(calls: Any, text: str = "", names: Collection[str] = ()) -> tuple[ToolCall, ...]:
+    """The calls in the field `tool_calls` of a message, or else in its text.
+
+    names: of the functions that may be called. What is no call is left out.
+    """
     found = []
+    if not calls:
+        calls = list_text_calls(text)
     for number, call in enumerate(calls if isinstance(calls, list) else (), 1):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             continue
         arguments, error = dict[str, Any](), ""
+        stated = function.get("arguments") or {}
+        if isinstance(stated, list) and len(stated) == 1:  # of vLLM, with some parsers
+            (stated,) = stated
         try:
-            arguments = read_object(str(function.get("arguments") or "{}"))
+            arguments = _clean(stated) if isinstance(stated, dict) else read_object(str(stated))
         except MalformedError as fault:
             error = str(fault)
         id = printable(str(call.get("id") or f"call_{number}"))
-        found.append(ToolCall(id, printable(function["name"]), arguments, error))
+        name = name_function(printable(function["name"]), names)
+        found.append(ToolCall(id, name, arguments, error))
     return tuple(found)

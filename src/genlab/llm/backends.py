@@ -51,7 +51,7 @@ def open_backend(
             fixed = {**EMBEDDED, "max_output_tokens": tokens, "base_url": url, "model": file.stem}
             roles = dict.fromkeys(roles, params.planning.model_copy(update=fixed))
         endpoints = {
-            role: Endpoint(role, each, budget, seed=seed, extra=extra)
+            role: Endpoint(role, each, budget, seed=seed, extra=extra, note=note)
             for role, each in roles.items()
         }
         for role, endpoint in endpoints.items():
@@ -60,6 +60,12 @@ def open_backend(
                 note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
         journal = stack.enter_context(Journal(path, endpoints, note=note, secrets=secrets))
         budget.spent.update(journal.sum_spent())
+        if params.backend == "embedded" and not params.gguf:  # there is nothing to set up
+            for endpoint in endpoints.values():
+                endpoint.answered = True
+        for entry in journal.entries:  # a run that goes on: what was answered once can be again
+            if entry.value.get("outcome") == "answer" and entry.request.get("role") in endpoints:
+                endpoints[entry.request["role"]].answered = True
         yield journal
 
 

@@ -12,7 +12,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -21,23 +21,24 @@ from pydantic import BaseModel
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams
 from genlab.core.text import map_strings, printable
-from genlab.llm.answers import MAX_TEXT, MalformedError, parse, read_calls, without_thoughts
+from genlab.llm.answers import MAX_TEXT, MalformedError, NoObjectError, parse, read_calls
 from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Client, Completion, Usage, is_openai
+from genlab.llm.dialects import TEMPLATE_SIGNS, adapt, strip_thoughts
+from genlab.llm.dialects import Message as Message
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import EndpointError
 
 Role = Literal["planning", "tools"]
-Message = dict[str, Any]
-"""A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
 Messages = Sequence[Message]
 Schema = type[BaseModel] | None
 Functions = Sequence[Mapping[str, Any]]
 """Functions that the model may call, as OpenAI's parameter `tools` has them."""
 NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
 RETRIES = (4, 14)
-"""Of the openai client, after passing faults, half a second to eight apart: of an endpoint that may
-not be there, and of one that has just answered and may be down for a minute."""
+"""After passing faults, half a second to eight apart: of an endpoint that may not be there, and of
+one that has just answered and may be down for a minute."""
+FULL = 0.9  # of the limit that was sent: an answer cut before it was cut by the server
 REPAIRS = 2  # further questions after an answer that cannot be used
 MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
@@ -60,8 +61,14 @@ FIXES = {
     "forbidden": "{key} may not use model {model!r}; choose another key or model",
     "quota": "{key} has no quota left; add credit",
     "unreachable": "start the endpoint, or correct agent.{role}.base_url or OPENAI_BASE_URL",
+    "redirected": "set agent.{role}.base_url to {target}",
+    "proxy": "correct that variable, or name the endpoint's host in NO_PROXY",
+    "rate_limited": "try again later, or use another model",
+    "unavailable": "see the endpoint's log, and try again later",
+    "timeout": "raise agent.{role}.timeout, or use a faster model",
 }
 """What a person has to correct, by the kind of the endpoint's fault."""
+DEFAULT_FIX = "correct agent.{role}, which genlab doctor --endpoints checks with short questions"
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,16 @@ class Answer:
     tokens_out: int
     seconds: float
     cost: float
+
+    def as_message(self) -> Message:
+        """The answer as the next question quotes it."""
+        calls = [
+            {"id": call.id, "type": "function",
+             "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for call in self.calls
+        ]  # fmt: skip
+        message: Message = {"role": "assistant", "content": self.text}
+        return message | {"tool_calls": calls} if calls else message
 
 
 class UnansweredError(Exception):
@@ -138,17 +155,21 @@ class _Question:
     schema: Schema
     functions: Functions
     left_out: frozenset[str]
+    ignored: frozenset[str]
     attempt: int = 0
     spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
 
 
 class Endpoint:
-    """A role's model behind its endpoint. left_out: parameters that it rejects.
+    """A role's model behind its endpoint.
 
-    budget: checked before each request. seed: sent to endpoints that know it, plus the number of
-    the attempt. extra: the endpoint's own fields for requests with a schema. No temperature is
-    sent: models that reason refuse it, and each model has its recommended default. Raises a
-    GenlabError for an address or a key that cannot work, or a missing model.
+    left_out: parameters, and forms of messages (TEMPLATE_SIGNS), that it rejects; ignored: those
+    that it accepts without effect. budget: checked before each request. seed: sent to endpoints
+    that know it, plus the number of the attempt. extra: the endpoint's own fields for requests with
+    a schema. answered: whether it gave a usable answer in this run; until then any fault ends the
+    run. note: is given a line for each wait. No temperature is sent: models that reason refuse it,
+    and each model has its recommended default. Raises a GenlabError for an address or a key that
+    cannot work, or a missing model.
     """
 
     def __init__(
@@ -160,8 +181,9 @@ class Endpoint:
         seed: int = 0,
         retries: tuple[int, int] = RETRIES,
         extra: Mapping[str, Any] | None = None,
+        note: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.role, self.params, self.budget = role, params, budget or Budget()
+        self.role, self.params, self.budget, self._note = role, params, budget or Budget(), note
         self._seed, self._extra = seed, extra
         self.client = Client(params.base_url, key_name=params.key)
         openai = is_openai(self.client.base_url)
@@ -172,27 +194,34 @@ class Endpoint:
         self.limit = params.max_output_tokens  # of an answer: doubled once, when one was cut
         # OpenAI's models that reason refuse max_tokens; many other servers know nothing else.
         self.left_out = frozenset({"max_tokens"} if openai else ())
-        self._retries, self._answered, self._up = retries, False, False
+        self.ignored: frozenset[str] = frozenset()
+        self.answered = False
+        self._retries, self._up = retries, False
 
     def ask(
         self, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer. Raises what `Backend.ask` raises."""
-        question = _Question(list(messages), schema, functions, self.left_out)
+        question = _Question(list(messages), schema, functions, self.left_out, self.ignored)
         answer = None
         try:
             while answer is None:
                 answer = self._try(question)
         except EndpointError as error:
             self._up = False
-            if not self._answered and error.kind in FIXES:
+            if not self.answered:
                 named = {"key": excerpt(self.params.key), "model": self.model, "role": self.role}
-                fix = FIXES[error.kind].format(**named)
+                named["target"] = excerpt(error.target.removesuffix("/chat/completions"))
+                fix = FIXES.get(error.kind, DEFAULT_FIX).format(**named)
                 place = excerpt(self.client.base_url)
                 raise SetupError(f"{place}: {error.reason}; {fix}") from error
             raise LLMFailure(error.reason, **question.spent) from error
         except UnansweredError as error:
             error.spent = dict(question.spent)
+            if isinstance(error, LLMFailure) and not self.answered:
+                place = excerpt(self.client.base_url)
+                fix = DEFAULT_FIX.format(role=self.role)
+                raise SetupError(f"{place}: {error.reason}; {fix}") from error
             raise
         return answer
 
@@ -202,8 +231,10 @@ class Endpoint:
         request = self._write_request(question)
         try:
             completion = self._send(request, question)
-            self.left_out, self._answered, self._up = question.left_out, True, True
-            return self._read(completion, question)
+            self.left_out, self._up = question.left_out, True
+            answer = self._read(completion, question)
+            self.answered |= answer is not None
+            return answer
         except EndpointError as error:
             self.budget.check()  # a wait for its end is no fault of the endpoint
             if name := find_rejected(error, request):
@@ -217,7 +248,7 @@ class Endpoint:
 
     def _write_request(self, question: _Question) -> dict[str, Any]:
         """Arguments of `chat.completions.create`; a schema that is left out is stated in words."""
-        messages = list(question.messages)
+        messages = adapt(question.messages, question.left_out)
         options: dict[str, Any] = {
             "seed": self._seed + question.attempt,
             **dict.fromkeys(LIMITS, self.limit),
@@ -229,7 +260,7 @@ class Endpoint:
             definition = {"name": question.schema.__name__, "schema": shape}
             options["response_format"] = {"type": "json_schema", "json_schema": definition}
             options["extra_body"] = self._extra
-            if "response_format" in question.left_out:
+            if "response_format" in question.left_out | question.ignored:
                 words = IN_WORDS.format(json.dumps(shape, ensure_ascii=False))
                 # In the last message: many templates refuse a second system message.
                 last = messages.pop()
@@ -252,7 +283,8 @@ class Endpoint:
         left = limit - self.budget.spent["seconds"] if limit else math.inf
         try:
             seconds, retries = min(prices.timeout, left), self._retries[self._up]
-            completion = asyncio.run(self.client.chat(request, seconds, retries=retries))
+            asked = self.client.chat(request, seconds, retries=retries, note=self._report_wait)
+            completion = asyncio.run(asked)
             tokens_out = _estimate(json.dumps(completion.message))
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
@@ -274,18 +306,29 @@ class Endpoint:
         if completion.refusal:
             raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
         if completion.finish_reason == "length":
+            usage = completion.usage
+            if isinstance(usage, Usage) and 0 < usage.completion_tokens < FULL * self.limit:
+                length = f"{usage.completion_tokens} of {self.limit} tokens"
+                fix = "start it with a larger context, or lower agent.max_prompt_tokens"
+                full = f"behind a prompt of {usage.prompt_tokens} the server's context is full"
+                raise LLMFailure(f"the answer was cut after {length}: {full}; {fix}")
             if self.limit > self.params.max_output_tokens:
                 fix = f"raise agent.{self.role}.max_output_tokens"
                 raise LLMFailure(f"the answer was cut at {self.limit} tokens; {fix}")
             self.limit *= 2
             return None
-        text = printable(without_thoughts(completion.text)).strip()
-        calls = read_calls(completion.message.get("tool_calls")) if question.functions else ()
+        text = printable(strip_thoughts(completion.text)).strip()
+        names = [function["function"]["name"] for function in question.functions]
+        given = completion.message.get("tool_calls")
+        calls = read_calls(given, completion.text, names) if names else ()
         try:
             if not calls and not 0 < len(text) <= MAX_TEXT:
                 raise MalformedError("it is longer than I can read" if text else "it is empty")
             parsed = parse(text, question.schema) if question.schema and not calls else None
         except MalformedError as error:
+            if isinstance(error, NoObjectError):  # the schema had no effect: say it in words, too
+                self.ignored |= {"response_format"} - question.left_out
+                question.ignored = self.ignored
             ask = f"That answer cannot be used: {error}. Answer again."
             said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
             question.messages += [*said, {"role": "user", "content": ask}]
@@ -294,9 +337,26 @@ class Endpoint:
         model = printable(completion.model or self.model)
         return Answer(text, parsed, calls, model, **question.spent)
 
+    def _report_wait(self, line: str) -> None:
+        self._note(f"agent.{self.role}: {line}")
+
 
 def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
-    """The parameter of `request` that an endpoint rejects; empty where the error is another."""
+    """What of `request` an endpoint rejects: a parameter, or a name of TEMPLATE_SIGNS.
+
+    Empty where the error is another.
+    """
+    messages = request["messages"]
+    roles = {message["role"] for message in messages}
+    forms = {
+        "tool ids": "tool" in roles,
+        "several calls": any(len(message.get("tool_calls") or ()) > 1 for message in messages),
+        "system role": "system" in roles,
+    }
+    if error.status in (400, 422, 500):
+        for form, is_sent in forms.items():
+            if is_sent and re.search(TEMPLATE_SIGNS[form], error.body, re.IGNORECASE):
+                return form
     if error.status not in (400, 404, 422, 501) or error.kind in ("refused", "quota"):
         return ""
     too_long = "context" in error.reason.lower()  # leaving out a schema may help, but by chance

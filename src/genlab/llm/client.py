@@ -1,13 +1,15 @@
 """Client of an OpenAI-compatible endpoint: chat completions and images."""
 
 import asyncio
+import itertools
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import AliasPath, BaseModel, Field, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from genlab.core.errors import GenlabError
 from genlab.llm.redaction import excerpt, redact
@@ -16,6 +18,8 @@ from genlab.llm.transport import (
     BoundedClient,
     EndpointError,
     is_url,
+    send_request,
+    states_error,
     status_error,
     transport_error,
 )
@@ -23,6 +27,8 @@ from genlab.llm.transport import (
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"  # the openai package wants a key; endpoints without keys ignore it
 MAX_BYTES = 8 << 20  # of an answer
+SHORTEST_WAIT, LONGEST_WAIT = 0.5, 8.0  # seconds before a retry, where the service asks for none
+SEED_STEP = 1000  # a fault that comes with a seed comes with it again
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
@@ -37,11 +43,15 @@ def _of_choice(*path: str) -> Any:
     return Field(None, validation_alias=AliasPath("choices", 0, *path))
 
 
+THOUGHTS = [AliasPath("choices", 0, "message", n) for n in ("reasoning_content", "reasoning")]
+
+
 class Completion(BaseModel):
     """What is read of a chat completion: its first choice; `usage` may be anything."""
 
     message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
-    content: str | None = _of_choice("message", "content")
+    content: str | list[Any] | None = _of_choice("message", "content")
+    thoughts: str | Any = Field(None, validation_alias=AliasChoices(*THOUGHTS))
     refused: str | None = _of_choice("message", "refusal")
     finish_reason: str | None = _of_choice("finish_reason")
     usage: Usage | Any = Field(None, union_mode="left_to_right")
@@ -49,8 +59,12 @@ class Completion(BaseModel):
 
     @property
     def text(self) -> str:
-        """What the model answers."""
-        return self.content or ""
+        """What the model answers; its thoughts where a server took all of it for such."""
+        content = self.content
+        if isinstance(content, list):  # of parts
+            parts = [part.get("text") for part in content if isinstance(part, dict)]
+            content = "".join(part for part in parts if isinstance(part, str))
+        return content or (self.thoughts if isinstance(self.thoughts, str) else "")
 
     @property
     def refusal(self) -> str:
@@ -101,20 +115,57 @@ class Client:
         self._max_bytes = max_bytes
 
     async def chat(
-        self, request: Mapping[str, Any], seconds: float | None = None, *, retries: int = 0
+        self,
+        request: Mapping[str, Any],
+        seconds: float | None = None,
+        *,
+        retries: int = 0,
+        note: Callable[[str], None] = lambda line: None,
     ) -> Completion:
-        """Create a chat completion. Raises `EndpointError`.
+        """Create a chat completion. Raises `EndpointError`, whose reason begins with the first one.
 
         request: arguments of `chat.completions.create`. seconds: limit of answer and retries
-        together. retries: further attempts after passing faults.
+        together. retries: further attempts after passing faults, each with another seed. note: is
+        given a line for each wait.
         """
-        return await self._send("chat.completions.create", request, Completion, seconds, retries)
+        ends = None if seconds is None else time.monotonic() + seconds
+        first: EndpointError | None = None
+        for attempt in itertools.count():
+            asked = dict(request)
+            if "seed" in asked:
+                asked["seed"] += SEED_STEP * attempt
+            try:
+                left = None if ends is None else max(0.0, ends - time.monotonic())
+                return await self._send("chat.completions.create", asked, Completion, left)
+            except EndpointError as error:
+                wait = error.retry_after or min(LONGEST_WAIT, SHORTEST_WAIT * 2**attempt)
+                late = ends is not None and time.monotonic() + wait > ends
+                if first is not None and error.reason != first.reason:
+                    error = first.followed_by(error)
+                if attempt >= retries or not error.transient or late:
+                    raise error from None
+                first = first or error
+                note(f"waiting {wait:.3g} s: {error.reason}")
+                await asyncio.sleep(wait)
+        raise AssertionError("the loop ends by itself")
 
     async def make_image(
         self, method: Literal["edit", "generate"], request: Mapping[str, Any]
     ) -> Images:
         """Call `images.edit` or `images.generate`. Raises `EndpointError`."""
         return await self._send(f"images.{method}", request, Images)
+
+    async def list_models(self) -> list[str]:
+        """Names of the models that the endpoint says it has. Raises `EndpointError`."""
+        headers = {"Authorization": f"Bearer {self._key}"}
+        address = f"{self.base_url.rstrip('/')}/models"
+        response = await send_request(
+            "GET", address, max_bytes=MAX_BYTES, secrets=[self._key], headers=headers
+        )
+        try:
+            return [str(model["id"]) for model in response.json()["data"]]
+        except (ValueError, LookupError, TypeError) as error:
+            raise EndpointError("invalid_answer", "it lists no models") from error
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets, the key of this client included."""
@@ -126,7 +177,6 @@ class Client:
         request: Mapping[str, Any],
         answer: type[Answer],
         seconds: float | None = None,
-        retries: int = 0,
     ) -> Answer:
         import openai  # half a second: only where a request is sent
 
@@ -134,7 +184,7 @@ class Client:
             async with openai.AsyncOpenAI(
                 api_key=self._key,
                 base_url=self.base_url,
-                max_retries=retries,
+                max_retries=0,
                 timeout=TIMEOUT,
                 http_client=BoundedClient(self.base_url, self._max_bytes),
             ) as api:
@@ -147,6 +197,8 @@ class Client:
             raise status_error(error.response, [self._key]) from error
         except openai.OpenAIError as error:
             raise transport_error(error, [self._key]) from error
+        if states_error(raw.http_response):
+            raise status_error(raw.http_response, [self._key])
         try:
             return answer.model_validate_json(raw.http_response.content)
         except ValidationError as error:

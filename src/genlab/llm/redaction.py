@@ -37,7 +37,14 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def excerpt(text: str, secrets: Iterable[str] = (), length: int = EXCERPT) -> str:
-    """Return the first `length` characters of `text` as one printable line without secrets."""
-    clean = redact(text[: 1 << 16], secrets)
+    """Return `text` as one printable line without secrets, at most `length` characters of it.
+
+    Of a longer one, the head and the tail: causes often stand at the end.
+    """
+    half = 1 << 15
+    clean = redact(text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}", secrets)
     line = " ".join("".join(c if c.isprintable() else " " for c in clean).split())
-    return line if len(line) <= length else line[: length - 1] + "…"
+    if len(line) <= length:
+        return line
+    tail = length // 3
+    return f"{line[: length - tail - 3]} … {line[-tail:]}"

@@ -1,26 +1,39 @@
-"""HTTP requests with bounded answers, without redirects, whose failures are `EndpointError`s."""
+"""HTTP requests with bounded answers, without redirects, whose failures are `EndpointError`s.
+
+Proxies and certificates of the environment are used. One that cannot be is a GenlabError that names
+the variable.
+"""
 
 import ipaddress
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
+from urllib.request import proxy_bypass
 
 import httpx2
 
+from genlab.core.errors import GenlabError
 from genlab.llm.redaction import excerpt
 
 TIMEOUT = httpx2.Timeout(None, connect=10.0)
 Kind = Literal[
     "rate_limited", "quota", "refused", "retired", "wrong_key", "forbidden", "not_found",
     "rejected", "unavailable", "unreachable", "interrupted", "timeout", "invalid_answer",
+    "redirected", "proxy",
 ]  # fmt: skip
 TRANSIENT = ("rate_limited", "unavailable", "unreachable", "interrupted", "timeout")
 CHARGED = ("interrupted", "timeout", "invalid_answer")
 REFUSALS = ("moderation_blocked", "content_policy", "content_filter", "safety")
 QUOTAS = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+TEMPLATES = ("jinja", "chat template", "raise_exception")
 RETIRED = ("model_not_found", "deprecated", "retired", "decommissioned", "does not exist")
+PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 STATUSES: Mapping[int, Kind] = {
     401: "wrong_key",
     402: "quota",
@@ -37,8 +50,9 @@ class EndpointError(Exception):
 
     kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one.
     body: the response's text, which may hold secrets. retry_after: seconds that the service asks to
-    wait, None where it does not say. transient: whether the same request may succeed later.
-    charged: whether the service may bill the request although no answer was usable.
+    wait, None where it does not say. target: where a redirect leads. transient: whether the same
+    request may succeed later. charged: whether the service may bill the request although no answer
+    was usable.
     """
 
     def __init__(
@@ -49,11 +63,19 @@ class EndpointError(Exception):
         status: int = 0,
         body: str = "",
         retry_after: float | None = None,
+        target: str = "",
     ) -> None:
         super().__init__(reason)
         self.kind, self.reason, self.status, self.body = kind, reason, status, body
-        self.retry_after = retry_after
+        self.retry_after, self.target = retry_after, target
         self.transient, self.charged = kind in TRANSIENT, kind in CHARGED
+
+    def followed_by(self, other: "EndpointError") -> "EndpointError":
+        """This fault of several, whose reason names the last one as well."""
+        reason = f"{self.reason}; then {other.reason}"
+        return EndpointError(
+            self.kind, reason, status=self.status, body=self.body, retry_after=other.retry_after
+        )
 
 
 class AnswerTooLargeError(httpx2.TransportError):
@@ -68,19 +90,31 @@ class BoundedClient(httpx2.AsyncClient):
 
     def __init__(self, url: str, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        super().__init__(
-            follow_redirects=False,
-            timeout=TIMEOUT,
-            # Certificates take a tenth of a second to load: only where they are used.
-            verify=urlsplit(url).scheme == "https",
-            # A proxy of the environment cannot reach this machine's loopback.
-            trust_env=not is_loopback(url),
-            headers={"Accept-Encoding": "identity"},  # the limit is that of the unpacked answer
-        )
+        try:
+            super().__init__(
+                follow_redirects=False,
+                timeout=TIMEOUT,
+                # Certificates take a tenth of a second to load: only where they are used.
+                verify=urlsplit(url).scheme == "https",
+                # A proxy of the environment cannot reach this machine's loopback.
+                trust_env=not is_loopback(url),
+                headers={"Accept-Encoding": "identity"},  # the limit is that of the unpacked answer
+            )
+        except OSError as error:
+            raise _describe_certificates(error) from error
+        except (ImportError, ValueError) as error:
+            raise _describe_proxies(error) from error
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request and read its answer. Raises an `httpx2.TransportError`."""
-        response = await super().send(request, **{**options, "stream": True})
+        try:
+            response = await super().send(request, **{**options, "stream": True})
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            proxy = find_proxy(str(request.url))
+            if proxy is None or "ssl" in str(error).lower():  # of the service behind it
+                raise
+            name, value = proxy
+            raise httpx2.ProxyError(f"the proxy of {name} ({value}) does not answer") from error
         content = bytearray()
         try:
             packing = response.headers.get("content-encoding", "identity")
@@ -122,7 +156,18 @@ def status_error(response: httpx2.Response, secrets: Iterable[str] = ()) -> Endp
     error = _error_body(response)
     status, message = response.status_code, str(error.get("message") or response.text)
     words = f"{error.get('code')} {error.get('type')} {message}".lower()
+    if 300 <= status < 400:
+        target = urljoin(str(response.request.url), response.headers.get("location", ""))
+        reason = f"HTTP {status}: redirected to {excerpt(target, secrets)}"
+        return EndpointError("redirected", reason, status=status, target=target)
+    if response.is_success:  # some services state the status of another one behind them
+        code = error.get("code")
+        status = code if isinstance(code, int) and 400 <= code < 600 else status
     kind: Kind = STATUSES.get(status, "unavailable" if status >= 500 else "rejected")
+    if status < 300:
+        kind = "invalid_answer"
+    elif status == 500 and any(word in words for word in TEMPLATES):
+        kind = "rejected"  # a chat template refuses the messages, whenever they come
     if any(word in words for word in QUOTAS):
         kind = "quota"
     elif status in (400, 403, 422) and any(word in words for word in REFUSALS):
@@ -146,6 +191,8 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
     reason = excerpt(str(cause or error), secrets) or type(cause or error).__name__
     if isinstance(cause, AnswerTooLargeError):
         return EndpointError("invalid_answer", reason)
+    if isinstance(cause, httpx2.ProxyError):
+        return EndpointError("proxy", reason)
     if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
         return EndpointError("unreachable", f"nothing answers: {reason}")
     if isinstance(cause, httpx2.TimeoutException):
@@ -158,11 +205,57 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
 
 
 def _retry_after(value: str) -> float | None:
-    """Seconds that `Retry-After` asks to wait; None without it, and for a date."""
-    with suppress(ValueError):
+    """Seconds that `Retry-After` asks to wait, as a number or by a date; None without it."""
+    seconds = 0.0
+    try:
         seconds = float(value)
-        return seconds if 0 < seconds < float("inf") else None  # NaN is not
+    except ValueError:
+        with suppress(ValueError, TypeError):  # TypeError: a date without a zone
+            seconds = (parsedate_to_datetime(value) - datetime.now(timezone.utc)).total_seconds()
+    return seconds if 0 < seconds < float("inf") else None  # NaN is not
+
+
+def states_error(response: httpx2.Response) -> bool:
+    """Whether the body of a response is an error, whatever its status says."""
+    with suppress(ValueError, RecursionError):
+        body = json.loads(response.content)
+        return isinstance(body, dict) and bool(body.get("error")) and not body.get("choices")
+    return False
+
+
+def find_proxy(url: str) -> tuple[str, str] | None:
+    """The environment's variable that names the proxy of an address, and its value for people."""
+    parts = urlsplit(url)
+    if is_loopback(url) or proxy_bypass(parts.hostname or ""):
+        return None
+    for scheme in (parts.scheme, "all"):
+        for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
+            if value := os.environ.get(name):
+                return name, excerpt(value)
     return None
+
+
+def _describe_proxies(error: Exception) -> GenlabError:
+    """A proxy of the environment that cannot be used."""
+    names = [name for name in os.environ if name.lower() in PROXY_VARIABLES and os.environ[name]]
+    other = [n for n in names if not os.environ[n].startswith(("http://", "https://"))]
+    name = (other or names or ["a proxy"])[0]
+    value = os.environ.get(name, "")
+    fix = "write it as http://HOST:PORT or socks5://HOST:PORT, or unset it"
+    if isinstance(error, ImportError):
+        fix = "pip install 'httpx2[socks]', or unset it"
+    reason = "a SOCKS proxy needs a package" if isinstance(error, ImportError) else "no proxy"
+    return GenlabError(f"{name}={excerpt(value)}: {reason}; {fix}", key=name, fix=fix)
+
+
+def _describe_certificates(error: OSError) -> GenlabError:
+    """Certificates that the environment names and that cannot be read."""
+    names = [name for name in CERTIFICATES if os.environ.get(name)]
+    name = names[0] if names else "certificates"
+    place = os.environ.get(name, str(error.filename))
+    fix = f"correct or unset {name}"
+    reason = error.strerror or str(error)
+    return GenlabError(f"{name}={place}: {reason}; {fix}", key=name, path=place, fix=fix)
 
 
 def _error_body(response: httpx2.Response) -> dict[str, Any]:
