@@ -138,6 +138,7 @@ def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, 
         assert verdicts(bench.store, [item]) == [(None, kind)]
         assert len(server.requests) == 3  # it is tried as a tool is
         assert (item.status, item.score, item.failure_kind) == ("scored", 1.0, "")
+        assert "judge: 1 of 1 pictures have no stars: " in render_report(bench.store, item.run_id)
         [standing] = leaderboard(bench.store, run_id=item.run_id)
         assert standing.stars == {}
         # It is asked again when the run is resumed, until it has answered.

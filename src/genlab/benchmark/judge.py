@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import ImageTool, Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.benchmark.store.schema import MAX_RATER, Contender
+from genlab.benchmark.store.schema import MAX_RATER, Contender, Item
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import MalformedError, parse
 from genlab.llm.transport import EndpointError
@@ -103,6 +104,16 @@ class Judge:
                 raise ToolFailure("error", error.reason, cost=cost) from error
             raise tool_failure(error, cost) from error
         return read_verdict(answer, cost)
+
+
+def describe_unrated(items: Iterable[Item]) -> list[str]:
+    """A line where pictures have no stars: how many, and the most frequent reason."""
+    asked = [item.details["judge"] for item in items if item.details.get("judge")]
+    reasons = Counter(state["failure"] for state in asked if state.get("failure"))
+    if not reasons:
+        return []
+    ((reason, _),) = reasons.most_common(1)
+    return [f"judge: {reasons.total()} of {len(asked)} pictures have no stars: {reason}"]
 
 
 def rubric() -> str:

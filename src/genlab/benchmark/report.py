@@ -17,6 +17,7 @@ import jinja2
 from genlab import __version__
 from genlab.benchmark.cases import Case, load_run_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
+from genlab.benchmark.judge import describe_unrated
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
 from genlab.benchmark.store.repository import Store
@@ -53,7 +54,7 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         standings=standings,
         table=tabulate(standings),
         words=WORDS,
-        notes=notes(standings),
+        notes=[*notes(standings), *describe_unrated(items)],
         findings={name: sentence(finding) for name, finding in findings(found).items()},
         versions={name: " and ".join(values) for name, values in sorted(versions.items())},
         bootstrap=bootstrap,
@@ -120,6 +121,8 @@ def _notes(item: Item) -> list[str]:
     lines = [str(note) for note in details.get("notes", [])]
     if reused := details.get("reused"):
         lines.append(f"made in run {reused['run_id']} for ${reused['cost']:.2f}, reused")
-    if reason := details.get("judge", {}).get("reason"):
-        lines.append(f"judge: {reason}")
+    judge = details.get("judge", {})
+    if said := judge.get("reason") or judge.get("failure"):
+        date = f", {judge['date']}" if "date" in judge else ""  # runs of older versions have none
+        lines.append(f"judge ({judge['judge']}{date}): {said}")
     return lines

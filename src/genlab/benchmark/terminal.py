@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.judge import estimate
+from genlab.benchmark.judge import describe_unrated, estimate
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
@@ -73,6 +73,8 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
         finally:
             doing.cancel()
             await asyncio.gather(doing, return_exceptions=True)
+    for line in describe_unrated(runner.store.items(run_id)):
+        typer.echo(line)
 
 
 def name_folder(runs: Path) -> str:
@@ -96,7 +98,8 @@ def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False)
     for row in cells:
         table.add_row(*map(escape, row.values()))
     _show(table)
-    for line in notes(standings):
+    unrated = describe_unrated(store.items(run_id)) if run_id else []
+    for line in (*notes(standings), *unrated):
         typer.echo(line)
     for name, finding in findings(found).items():
         typer.echo(f"{name}: {sentence(finding)}")

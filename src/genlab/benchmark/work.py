@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable
 from dataclasses import asdict
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -244,7 +245,8 @@ class Work:
     async def _ask_judge(self, judge: Judge, item: Item) -> None:
         """Have an image rated; answer and failure are recorded in the item's details."""
         case, path = self._cases[item.case_id], self._path(item)
-        state: dict[str, Any] = {"judge": judge.name}
+        today = datetime.now(timezone.utc).date().isoformat()
+        state: dict[str, Any] = {"judge": judge.name, "date": today}
 
         async def call() -> tuple[Verdict, None]:
             return await judge.verdict(case, path), None

@@ -36,6 +36,8 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
     "not_found": "unavailable",
     "unreachable": "unavailable",
     "interrupted": "unavailable",
+    "proxy": "unavailable",
+    "redirected": "error",
     "rejected": "error",
     "invalid_answer": "no_image",
 }

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.judge import estimate
+from genlab.benchmark.judge import describe_unrated, estimate
 from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, leaderboard, people
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
@@ -287,7 +287,8 @@ def show_ranking(run: Run | None = None) -> None:
         st.info("Nothing has been scored yet. Run some cases, or: `genlab benchmark run`")
         return
     st.dataframe(pd.DataFrame(tabulate(standings)).map(line), hide_index=True)
-    for note in notes(standings):
+    unrated = describe_unrated(jobs().store.items(run.run_id)) if run else []
+    for note in (*notes(standings), *unrated):
         st.caption(label(note))
     for name, finding in findings(found).items():
         st.markdown("- " + label(f"{name}: {sentence(finding)}"))
