@@ -18,7 +18,7 @@ experiments bench: export OMP_NUM_THREADS ?= 1
 test test-fast coverage faults: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup repro smoke accept experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences verify-repro clean
+.PHONY: help setup repro smoke accept experiments report test test-fast coverage faults pictures lint docs diagram bench app dev lock licences servers verify-repro clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -75,6 +75,9 @@ lint: $(STAMP) ## Check style, types and directions of imports
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy --strict src
 	@$(VENV)/bin/lint-imports --no-logo
+
+servers: $(STAMP) ## Try the agent on real servers of language models (ARGS=llama.cpp; downloads gigabytes)
+	@$(PY) -m scripts.servers $(ARGS)
 
 bench: $(STAMP) ## Run every benchmark and compare it with its target (ARGS="NAME", ARGS=--list)
 	@$(PY) benchmarks/run.py $(or $(ARGS),--all)
