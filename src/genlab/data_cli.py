@@ -2,45 +2,79 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
+from genlab.core.params.sections import SourceParams, TableParams
+
 if TYPE_CHECKING:
-    from genlab.core.sections import SourceParams
     from genlab.datasets.own import Items
 
 app = typer.Typer(no_args_is_help=True, help="Look at data of your own, and add them.")
 
+TYPES: Mapping[str, Any] = {
+    "size": int,
+    "range": tuple[float, float],
+    "arrays": tuple[str, str],
+    "table_columns": tuple[str, str],
+    "val_share": float,
+    "test_share": float,
+}
+"""Types of options that are no words."""
+
 PathArgument = Annotated[Path, typer.Argument(help="Folder, archive or file.")]
-Kind = Annotated[str | None, typer.Option(help="images or grids, where a path may be either.")]
-Size = Annotated[int | None, typer.Option(help="Side in pixels, or of a grid's canvas in cells.")]
-Channels = Annotated[str | None, typer.Option(help="auto, grey or rgb.")]
-Fit = Annotated[str | None, typer.Option(help="crop, pad or stretch what is no square.")]
-Background = Annotated[
-    str | None, typer.Option(help="Behind transparent pixels, beside pictures: white.")
-]
-Range = Annotated[
-    tuple[float, float] | None, typer.Option("--range", help="Stored values of black and white.")
-]
-Layout = Annotated[str | None, typer.Option(help="Axes of an array: NHWC or NCHW.")]
-Arrays = Annotated[
-    tuple[str, str] | None, typer.Option(help="Names of the arrays of pictures and labels.")
-]
-Labels = Annotated[
-    str | None,
-    typer.Option(help="Folders that are the class: none, top, leaf or path; or a column."),
-]
-Frames = Annotated[str | None, typer.Option(help="first or all frames of an animation.")]
-Group = Annotated[
-    str | None,
-    typer.Option(help="Pattern of file names; pictures with equal matches share a split."),
-]
-Duplicates = Annotated[str | None, typer.Option(help="keep or drop all but one of equal pictures.")]
-Unreadable = Annotated[str | None, typer.Option(help="refuse or skip what cannot be read.")]
 Sheet = Annotated[Path | None, typer.Option(help="Write a contact sheet to this PNG file.")]
+
+
+def with_source_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each key of `source` but its path, in place of `stated`."""
+    own = inspect.signature(command, eval_str=True).parameters
+    added = list(_list_options())
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        stated: dict[str, Any] = {}
+        for option in added:
+            value = values.pop(option.name)
+            section, _, key = option.name.partition("_")
+            if value is not None and section == "table":
+                stated.setdefault(section, {})[key] = value
+            elif value is not None:
+                stated[option.name] = value
+        command(**values, stated=stated)
+
+    kept = [one.replace(kind=one.KEYWORD_ONLY) for one in own.values() if one.name != "stated"]
+    run.__signature__ = inspect.Signature([*kept, *added])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*kept, *added)}
+    return run
+
+
+def _list_options() -> Iterator[inspect.Parameter]:
+    """An option for each key of a source; those of its table as `--table-KEY`."""
+    fields = {name: field for name, field in SourceParams.model_fields.items() if name != "table"}
+    fields |= {f"table_{name}": field for name, field in TableParams.model_fields.items()}
+    for name, field in fields.items():
+        if name == "path":
+            continue
+        choices = ", ".join(_find_choices(field.annotation))
+        words = f"{field.description}" + (f" One of: {choices}." if choices else "")
+        option = typer.Option(f"--{name.replace('_', '-')}", help=words, show_default=False)
+        value: Any = TYPES.get(name, str)
+        kind = Annotated[value | None, option]
+        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _find_choices(annotation: Any) -> list[str]:
+    """The words of a Literal, or of one in a union."""
+    if get_origin(annotation) is Literal:
+        return [str(word) for word in get_args(annotation)]
+    return [word for part in get_args(annotation) for word in _find_choices(part)]
 
 
 @app.callback()
@@ -49,21 +83,10 @@ def data() -> None:
 
 
 @app.command()
+@with_source_options
 def check(
     path: PathArgument,
-    kind: Kind = None,
-    size: Size = None,
-    channels: Channels = None,
-    fit: Fit = None,
-    background: Background = None,
-    levels: Range = None,
-    layout: Layout = None,
-    arrays: Arrays = None,
-    labels: Labels = None,
-    frames: Frames = None,
-    group: Group = None,
-    duplicates: Duplicates = None,
-    unreadable: Unreadable = None,
+    stated: dict[str, Any],
     sheet: Sheet = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     verify: Annotated[
@@ -76,11 +99,7 @@ def check(
     """
     if verify:
         return _verify(path)
-    source = _make_source(
-        path=str(path), kind=kind, size=size, channels=channels, fit=fit, range=levels,
-        background=background, layout=layout, arrays=arrays, labels=labels, frames=frames,
-        group=group, duplicates=duplicates, unreadable=unreadable,
-    )  # fmt: skip
+    source = _make_source(path, stated)
     items = _read(source, sheet)
     if as_json:
         typer.echo(json.dumps(items.summarise(), indent=2))
@@ -90,22 +109,11 @@ def check(
 
 
 @app.command()
+@with_source_options
 def add(
     name: Annotated[str, typer.Argument(help="Name of the dataset: a-z, 0-9 and _.")],
     path: PathArgument,
-    kind: Kind = None,
-    size: Size = None,
-    channels: Channels = None,
-    fit: Fit = None,
-    background: Background = None,
-    levels: Range = None,
-    layout: Layout = None,
-    arrays: Arrays = None,
-    labels: Labels = None,
-    frames: Frames = None,
-    group: Group = None,
-    duplicates: Duplicates = None,
-    unreadable: Unreadable = None,
+    stated: dict[str, Any],
     sheet: Sheet = None,
 ) -> None:
     """Make a path a dataset of params.yaml, and the one that the pipeline runs over.
@@ -118,11 +126,7 @@ def add(
     from genlab.datasets.own import add_section
     from genlab.vae.training.estimate import estimate_minutes
 
-    source = _make_source(
-        path=str(path), kind=kind, size=size, channels=channels, fit=fit, range=levels,
-        background=background, layout=layout, arrays=arrays, labels=labels, frames=frames,
-        group=group, duplicates=duplicates, unreadable=unreadable,
-    )  # fmt: skip
+    source = _make_source(path, stated)
     items = _read(source, sheet)
     typer.echo("\n".join(items.describe()))
     _require_enough(items)
@@ -134,16 +138,14 @@ def add(
     typer.echo("next: dvc repro, then make report")
 
 
-def _make_source(**options: Any) -> SourceParams:
+def _make_source(path: Path, stated: Mapping[str, Any]) -> SourceParams:
     """Check options. Raises GenlabError that names the faulty one."""
     from pydantic import ValidationError
 
     from genlab.core.errors import invalid
-    from genlab.core.sections import SourceParams
 
-    given = {key: value for key, value in options.items() if value is not None}
     try:
-        return SourceParams.model_validate(given)
+        return SourceParams.model_validate({"path": str(path), **stated})
     except ValidationError as error:
         raise invalid(error, "options", SourceParams.model_fields) from error
 

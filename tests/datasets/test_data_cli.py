@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import tiny
 from PIL import Image
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from genlab.core.params import load_params
+from genlab.core.params.sections import SourceParams
 from genlab.data_cli import app
 
 
@@ -51,6 +53,26 @@ def test_what_is_in_doubt_can_be_stated(tmp_path: Path) -> None:
     assert (facts["values"], len(facts["classes"])) == ("0 to 4095, as stated", 3)
     done = CliRunner().invoke(app, ["check", str(tmp_path), *stated[3:]])
     assert getattr(done.exception, "key", None) == "source.range"
+
+
+def test_each_key_of_a_source_is_an_option(project: Path) -> None:
+    (command,) = (c for c in get_command(app).commands.values() if c.name == "add")  # type: ignore[attr-defined]
+    options = {name for option in command.params for name in option.opts}
+    keys = SourceParams.model_fields.keys() - {"path", "table"}
+    assert {f"--{key.replace('_', '-')}" for key in keys} <= options
+    folder = write(project / "pets")
+    names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.png"))
+    rows = [f"{name};{number % 3}" for number, name in enumerate(names)]
+    (folder / "kinds.txt").write_text("\n".join(["file;kind", *rows]))
+    table = ["--table-file", "kinds.txt", "--table-separator", ";"]
+    stated = [*table, "--table-columns", "file", "kind", "--val-share", "0.2"]
+    done = CliRunner().invoke(app, ["add", "pets", str(folder), *stated])
+    assert "0 (40), 1 (40), 2 (40)" in done.output, done.exception
+    source = load_params().dataset("pets").source
+    assert source
+    assert source.val_share == 0.2
+    assert source.table
+    assert source.table.columns == ("file", "kind")
 
 
 def test_a_wrong_option_names_it(tmp_path: Path) -> None:
