@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.catalogue import Dataset
 from genlab.core.io import read_npz, write_npz
+from genlab.core.params.catalogue import Dataset
 from genlab.datasets.arc_grids import GRIDS_FILE, KIND, SPLIT_KIND, file_name
 from genlab.datasets.manifests import generate_command, read_manifest, split_command, write_manifest
 from genlab.datasets.shards import GRIDS_KIND
@@ -64,13 +64,8 @@ def split_own_grids(
             {split: [grid.tobytes() for grid in part] for split, part in parts.items()}
         ),
         "splits": {split: describe(part) for split, part in parts.items()},
-        "limits": describe_limits(counts, "grids"),
+        "limits": describe_task_limits(groups),
     }
-    if (test_tasks := facts["tasks"]["test"]) < FEW_TASKS:
-        facts["limits"].append(
-            f"Grids of a task are alike: the {test_tasks} test tasks are as many independent parts,"
-            " and intervals over them are wide."
-        )
     manifest = {
         "dataset": dataset.name,
         "counts": counts,
@@ -89,6 +84,17 @@ def split_own_grids(
         "cells per grid": train["cells"],
     }
     return SplitSummary(counts, facts, parts["train"][:EXAMPLES], captions)
+
+
+def describe_task_limits(tasks: Mapping[str, Numbers]) -> list[str]:
+    """What splits of these sizes cannot carry, a sentence each. tasks: of each grid, by split."""
+    limits = describe_limits({split: len(own) for split, own in tasks.items()}, "grids")
+    if (test_tasks := len(np.unique(tasks["test"]))) < FEW_TASKS:
+        limits.append(
+            f"Grids of a task are alike: the {test_tasks} test tasks are as many independent parts,"
+            " and intervals over them are wide."
+        )
+    return limits
 
 
 def describe(grids: Grids) -> dict[str, Any]:

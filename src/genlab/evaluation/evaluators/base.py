@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core import engine
-from genlab.core.catalogue import Dataset
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_json, write_npz
 from genlab.core.params import Params
+from genlab.core.params.catalogue import Dataset
 from genlab.core.stats import Floats
 from genlab.evaluation import figures
 from genlab.evaluation.diagnostics.criteria import judge
@@ -78,6 +78,8 @@ class Evaluator(ABC):
         updates = training["samples_per_epoch"] // training["batch_size"]
         evidence = collect_evidence(kind, metrics, curves, updates)
         verdict, findings = judge(kind, evidence), diagnose(kind, evidence)
+        if limits := self.list_limits():
+            verdict["limits"] = limits
         summary = self.summarise({**metrics, "passed": verdict["passed"]}).model_dump()
         results = self.paths.results
         write_json(results / "metrics.json", metrics)
@@ -94,6 +96,10 @@ class Evaluator(ABC):
         numbers = [f"{name} {value:.4g}" for name, value in summary.items()]
         found = ", ".join(detected_issues(findings)) or "no failure"
         return f"{verdict['summary']}; {', '.join(numbers)}; found {found}"
+
+    def list_limits(self) -> list[str]:
+        """Which figures a set of one's own of this size cannot carry, a sentence each."""
+        return []
 
     @abstractmethod
     def measure(self) -> Metrics:

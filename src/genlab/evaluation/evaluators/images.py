@@ -11,6 +11,7 @@ from genlab.core import engine
 from genlab.core.progress import progress
 from genlab.core.stats import Floats, ratio_interval, scaled_interval
 from genlab.datasets.images import Images, Labels, load_images, load_labels
+from genlab.datasets.splits import describe_limits
 from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
@@ -47,6 +48,13 @@ class ImageEvaluator(Evaluator):
     labels: Mapping[str, Labels]
     samples: Mapping[str, SampleSet]
     judges: list[FeatureJudge]
+
+    def list_limits(self) -> list[str]:
+        """Which figures a set of one's own of this size cannot carry, a sentence each."""
+        if not self.dataset.source:
+            return []
+        counts = {name: len(load_labels(self.paths.data, name)) for name in ("val", "test")}
+        return describe_limits(counts, "images")
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""

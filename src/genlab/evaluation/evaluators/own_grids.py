@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from genlab.core import engine
 from genlab.datasets.arc_grids import load_split
-from genlab.datasets.own_grids import load_tasks
+from genlab.datasets.own_grids import describe_task_limits, load_tasks
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Items, Metrics, merge
 from genlab.evaluation.evaluators.summary import OwnGridSummary
@@ -32,6 +32,11 @@ class OwnGridEvaluator(Evaluator):
 
     train: Items
     samples: Mapping[str, Items]
+
+    def list_limits(self) -> list[str]:
+        """Which figures a set of this size cannot carry, a sentence each."""
+        tasks = {name: load_tasks(self.paths.data, name) for name in ("val", "test")}
+        return describe_task_limits(tasks)
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and measure both."""

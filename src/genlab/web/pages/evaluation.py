@@ -46,11 +46,12 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
             | {"interval": ends(row["interval"]) or None}
             for row in verdict["criteria"]
         ]
+        limits = verdict.get("limits", [])
     with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
         names = [words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
     met = sum(row["outcome"] == "met" for row in criteria)
     found = f"Diagnosed: {', '.join(names)}." if names else "No collapse found."
-    reasons = f"{met} of {len(criteria)} criteria met. {found}"
+    reasons = " ".join([f"{met} of {len(criteria)} criteria met. {found}", *limits])
     return "passed" if met == len(criteria) else "not passed", reasons, criteria
 
 
