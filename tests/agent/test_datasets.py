@@ -105,10 +105,18 @@ def write_refused(folder: Path) -> None:
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, name: str) -> None:
     write_refused(tmp_path)
     with pytest.raises(GenlabError) as refused:
-        check_data(f"path:{tmp_path / name}", tmp_path)
+        check_data(f"path:{tmp_path / name}", tmp_path, "classify")
     assert refused.value.path == tmp_path / name
+
+
+def test_pictures_without_classes_serve_generative_goals(tmp_path: Path) -> None:
+    write_refused(tmp_path)
+    place = f"path:{tmp_path / 'loose'}"
+    assert any("30 pictures" in line for line in check_data(place, tmp_path, "generate"))
+    found = load_data(place, tmp_path, subset=10, validation=2)
+    assert (found.train.labels == -1).all()
 
 
 def test_a_missing_dataset_names_the_command_that_makes_it(tmp_path: Path) -> None:
     with pytest.raises(GenlabError, match=r"python stages/"):
-        check_data("fashion_mnist", tmp_path)
+        check_data("fashion_mnist", tmp_path, "classify")

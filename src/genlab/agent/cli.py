@@ -106,7 +106,7 @@ def work(
     from genlab.core.params import load_params
 
     wanted = parse_goal(
-        goal, dataset=dataset, own=load_params().own_datasets, metric=metric, at_least=at_least,
+        goal, dataset=dataset, own=load_params().own_images, metric=metric, at_least=at_least,
         at_most=at_most, max_parameters=max_parameters, max_seconds=training_seconds,
     )  # fmt: skip
     settings = _settings(wanted, context.params, data)

@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 
 from genlab.agent.evaluator.results import Budget
 from genlab.agent.goals import DATASETS, Goal, parse_goal
-from genlab.core.catalogue import DRAWN
 from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import SEARCH_BUDGET, AgentParams, Params, load_params
+from genlab.core.params.catalogue import DRAWN
 from genlab.core.places import find_place
 
 LIMITS = {
@@ -106,7 +106,7 @@ class Settings:
     def of_stage(cls, params: Params, data: Path) -> Settings:
         """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
         agent = params.agent
-        own = params.own_datasets
+        own = params.own_images
         goal = parse_goal(agent.goal, dataset=agent.dataset, own=own)
         known = [name for name in (*DATASETS, *own) if name in (*params.datasets, DRAWN)]
         if goal.dataset not in known:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from genlab.core.catalogue import DRAWN
 from genlab.core.errors import GenlabError, did_you_mean
+from genlab.core.params.catalogue import DRAWN
 from genlab.core.text import printable
 
 Task = Literal["classify", "generate"]

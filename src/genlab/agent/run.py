@@ -25,7 +25,7 @@ def check(settings: Settings) -> None:
     backends.check_backend(settings.params)
     if settings.params.mode == "tools" and settings.params.backend == "search":
         raise GenlabError("agent.mode tools needs a language model; choose another agent.backend")
-    for line in check_data(settings.goal.dataset, settings.data):
+    for line in check_data(settings.goal.dataset, settings.data, settings.goal.task):
         print_line(line)
 
 

@@ -14,13 +14,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.catalogue import DRAWN, PUBLISHED
 from genlab.core.errors import GenlabError
-from genlab.core.sections import SourceParams
+from genlab.core.params.catalogue import DRAWN, PUBLISHED
+from genlab.core.params.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
-from genlab.datasets.images import load_images, load_labels
+from genlab.datasets.images import SPLIT_KIND, load_images, load_labels
+from genlab.datasets.manifests import read_manifest, split_command
 from genlab.datasets.readers.opening import Pictures, read_pictures
-from genlab.datasets.splits import SPLITS, assign_splits
+from genlab.datasets.readers.summary import describe
+from genlab.datasets.splits import SPLITS, assign_splits, number_splits
 from genlab.grids.palette import COLOURS
 
 Items = npt.NDArray[np.uint8]
@@ -34,7 +36,7 @@ DUMMY_SIDE, DUMMY_COUNT = 16, 1200
 
 @dataclass(frozen=True)
 class Part:
-    """items: uint8 (n, channels, height, width); labels: int64 (n,) from 0."""
+    """items: uint8 (n, channels, height, width); labels: int64 (n,) from 0, -1 for no class."""
 
     items: Items
     labels: Labels
@@ -82,8 +84,8 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data
         part.take(np.sort(rng.permutation(len(part))[:count]))
         for part, count in zip(whole, (subset, validation), strict=True)
     )
-    known = [*whole, read("test")] if dataset.startswith(OWN) else whole
-    classes = int(max(part.labels.max() for part in known)) + 1
+    known = [*whole, read("test")] if _is_own(dataset) else whole
+    classes = max(1, int(max(part.labels.max() for part in known)) + 1)
     folder = root / dataset
     return Data(dataset, classes, train, val, folder if folder.is_dir() else None)
 
@@ -94,13 +96,27 @@ def load_test(dataset: str, root: Path) -> Part:
     return part.take(np.arange(len(part)))
 
 
-def check_data(dataset: str, root: Path) -> list[str]:
-    """Raise GenlabError where the dataset is missing or damaged.
+def check_data(dataset: str, root: Path, task: str) -> list[str]:
+    """Raise GenlabError where the dataset is missing or damaged, or does not fit the task.
 
-    Returns how own data were understood, in lines.
+    task: classify or generate. Returns how own data were understood, in lines.
     """
-    _reader(dataset, root)("val")
-    return _read_own(dataset.removeprefix(OWN)).describe() if dataset.startswith(OWN) else []
+    read = _reader(dataset, root)
+    if not _is_own(dataset):
+        read("val")
+        return []
+    own = _read_own(dataset.removeprefix(OWN)) if dataset.startswith(OWN) else None
+    place = own.path if own else root / dataset
+    if task == "classify" and any((read(split).labels < 0).any() for split in SPLITS):
+        raise GenlabError(f"{place}: a classifier needs a class for each picture", path=place)
+    if own:
+        return own.describe()
+    manifest = read_manifest(place, SPLIT_KIND, split_command(place))
+    return describe(manifest["generated"]["understood"])
+
+
+def _is_own(dataset: str) -> bool:
+    return dataset not in (DRAWN, *PUBLISHED)
 
 
 def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
@@ -150,13 +166,8 @@ def _own(path: str) -> dict[str, Part]:
     """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
     pictures = _read_own(path)
     where = pictures.collection.path
-    if not pictures.classes or (pictures.labels < 0).any():
-        raise GenlabError(
-            f"{where}: a goal of the agent needs a class for each picture", path=where
-        )
     items = pictures.items.levels.transpose(0, 3, 1, 2)
-    number = {split: index for index, split in enumerate(SPLITS)}
-    official = np.array([number.get(split, -1) for split in pictures.splits])
+    official = number_splits(pictures.splits)
     try:
         rows = assign_splits(official, pictures.groups, SHARES, SPLIT_SEED)
     except GenlabError as error:

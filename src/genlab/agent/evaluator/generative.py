@@ -145,7 +145,7 @@ def load_extractor(data: Data) -> Classifier:
         training = TrainingSet.of_dataset(data.name, images, labels)
         return load_judges(training, folder.parent / "judges" / data.name, seeds=(0,))[0]
     images = np.ascontiguousarray(data.train.items.transpose(0, 2, 3, 1))
-    training = TrainingSet(images, data.train.labels)
+    training = TrainingSet.of_dataset("", images, data.train.labels)
     return load_judges(training, examples=EXTRACTOR_EXAMPLES, seeds=(0,))[0]
 
 

@@ -115,7 +115,8 @@ class Judge(ExitStack):
         job["training"] = training.model_dump(mode="json")
         started = time.monotonic()
         seconds = budget.seconds + GRACE
-        self.sandbox.perform(job, seconds, items=train.items, labels=train.labels)
+        labels = np.maximum(train.labels, 0)  # generative models need none
+        self.sandbox.perform(job, seconds, items=train.items, labels=labels)
         seconds = time.monotonic() - started
         trained = self.sandbox.read_json("trained.json", Trained)
         cut = self._is_cut(trained.examples, training.batch_size, seconds)

@@ -77,7 +77,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         params = load_params(home / PARAMS_FILE)
         agent = params.agent
         goal = goal_of(workspace.root) or parse_goal(
-            agent.goal, dataset=agent.dataset, own=params.own_datasets
+            agent.goal, dataset=agent.dataset, own=params.own_images
         )
 
         def open_session(stack: ExitStack) -> Backend | None:
