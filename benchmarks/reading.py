@@ -130,7 +130,7 @@ def reading_speed(count: Count = 20_000, repeats: int = 3) -> Iterator[Result]:
         for _ in range(repeats):
             for reader, script in readers.items():
                 started = time.perf_counter()
-                run_reader(script, folder, Path(name, f"{reader}.npy"))
+                run_reader(script, folder)
                 seconds[reader].append(time.perf_counter() - started)
     for library in ("torchvision", "huggingface"):
         ratios = [a / b for a, b in zip(seconds["ours"], seconds[library], strict=True)]
@@ -197,11 +197,12 @@ def write_photographs(folder: Path, count: int) -> Path:
     return folder
 
 
-def run_reader(script: str, folder: Path, output: Path) -> None:
-    """Run a reader on all cores."""
+def run_reader(script: str, folder: Path) -> None:
+    """Run a reader on all cores; nothing is there that it could take up again."""
     workers = str(os.cpu_count() or 1)
     with tempfile.TemporaryDirectory() as home:
         file = Path(home, "reader.py")  # its processes import it again
+        output = Path(home, "levels.npy")
         file.write_text(script, encoding="utf-8")
         path = f"{LIBRARIES}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": home}
