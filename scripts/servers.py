@@ -160,7 +160,7 @@ def run_agent(url: str, mode: str, folder: Path) -> dict[str, Any]:
     (journal,) = [*folder.glob("workspaces/*/transcript.jsonl"), None][:1]
     entries = read_entries(journal) if journal else []
     return {
-        "ended": (done.stdout + done.stderr).strip().splitlines()[-1],
+        "ended": (done.stderr if done.returncode else done.stdout).strip().splitlines()[-1],
         "status": done.returncode,
         "honest": done.returncode in (0, 2) and "Traceback" not in done.stderr,
         "seconds": round(time.monotonic() - begun, 1),

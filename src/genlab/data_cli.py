@@ -172,7 +172,7 @@ def _verify(path: Path) -> None:
     params = load_params()
     name = find_name(params, path)
     differences = compare_content(params, name)
-    typer.echo("\n".join(differences) or f"{path}: the pictures that {name} was made from")
+    typer.echo("\n".join(differences) or f"{path}: nothing differs from what {name} was made from")
     if differences:
         raise typer.Exit(1)
 

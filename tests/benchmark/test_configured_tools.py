@@ -149,7 +149,9 @@ def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
     if (kind, passing) == ("unavailable", False) and reply.status == 200:
         assert failure.cost == 0.5  # the answer that named the image was paid for
     # A date is left to the caller's own back-off.
-    assert failure.retry_after == (7 if reply.headers.get("Retry-After") == "7" else None)
+    wait = reply.headers.get("Retry-After")
+    assert (failure.retry_after is None) == (wait is None)
+    assert wait != "7" or failure.retry_after == 7
 
 
 def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:

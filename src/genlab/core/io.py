@@ -1,5 +1,7 @@
 """Files that are written whole or not at all, and checked when they are read."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 import json
@@ -8,20 +10,21 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from genlab.core.errors import GenlabError
 
+if TYPE_CHECKING:  # importing it takes a tenth of a second
+    import numpy.typing as npt
+
 HEADER = "header"
 UNFINISHED = Path("data/.making")
 """What a killed run has finished, by a digest of its params; git ignores it."""
 
-Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 
 
 @contextmanager
@@ -122,6 +125,8 @@ def encode_npz(arrays: Mapping[str, Array], *, kind: str, version: int = 1) -> b
     """
     if HEADER in arrays:
         raise ValueError(f"an array cannot be called {HEADER!r}: that entry is the format's")
+    import numpy as np
+
     header = np.array(json.dumps({"kind": kind, "version": version}))
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **{HEADER: header, **arrays})
@@ -149,6 +154,8 @@ def read_npz(
     its header must say `kind` and `version`. Raises a `GenlabError` for a missing, truncated or
     foreign file, a missing key, another kind or version. Never unpickles.
     """
+    import numpy as np
+
     data = _read(path, producer_command)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
@@ -172,6 +179,8 @@ def read_npz(
 
 def map_npy(path: str | Path, *, producer_command: str) -> Array:
     """The array of a `.npy`, mapped and not writable: it may be larger than memory."""
+    import numpy as np
+
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError as error:

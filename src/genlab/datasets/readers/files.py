@@ -159,7 +159,7 @@ class ZipContents:
         try:
             with _open_archive(self.path).open(name) as file:
                 return file.read(most)
-        except (zipfile.BadZipFile, RuntimeError, zlib.error, EOFError) as error:
+        except Exception as error:  # zipfile and its decoders raise many things
             raise Unreadable(f"{name}: {error}", path=self.path) from error
 
     def part(self, names: Sequence[str]) -> ZipContents:
@@ -177,9 +177,10 @@ def open_zip(path: Path) -> Files:
     """Open a zip archive. Raises GenlabError where it is damaged or too large."""
     _open_archive.cache_clear()  # of another archive that was here before
     try:
-        entries = [entry for entry in _open_archive(path).infolist() if not entry.is_dir()]
+        entries = _open_archive(path).infolist()
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
         raise GenlabError(f"{path}: no whole zip archive ({error})", path=path) from error
+    entries = [entry for entry in entries if entry.filename and not entry.is_dir()]
     _check_size(path, len(entries), sum(entry.file_size for entry in entries))
     regular = [entry for entry in entries if (entry.external_attr >> 28) != 0xA]  # no links
     return Files.collect(path, (entry.filename for entry in regular), ZipContents(path))

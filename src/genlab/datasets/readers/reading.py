@@ -92,6 +92,7 @@ def read_items(
 def load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
     count = len(collection.names)
     sample: list[Picture] = []
+    fault = "there are none"
     for index in np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)):
         try:
             sample.append(collection.load(int(index), source.size or LARGEST))
@@ -138,7 +139,8 @@ def _read(
     count = len(collection.names)
     pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     work = partial(_load_piece, plan, source.channels == "auto")
-    key = make_key(key, plan, hashlib.sha256("\n".join(collection.names).encode()).hexdigest())
+    names = hashlib.sha256("\n".join(collection.names).encode(errors="surrogateescape"))
+    key = make_key(key, plan, str(collection.path), names.hexdigest())
     ledger = Ledger(file, (plan.size, plan.size, plan.channels), key)
     rest = pieces[ledger.pieces :]
     parts = (

@@ -6,6 +6,9 @@ copied into a temporary file, from which they are mapped.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.datasets.readers.files import MAX_GROWTH, make_temporary
+from genlab.datasets.readers.files import MAX_BYTES, MAX_GROWTH, make_temporary
 
 Array = npt.NDArray[Any]
 
@@ -23,17 +26,33 @@ HDF5_SUFFIXES = (".h5", ".hdf5")
 MATLAB_SUFFIXES = (".mat",)
 SIGNATURE = b"\x89HDF\r\n"
 COPIED = 1 << 26  # bytes at a time
+MOST_PACKED = 1000  # bytes of an array per byte of its file
+LOAD_MATLAB = """
+import json, sys
+import numpy as np
+from scipy.io import loadmat
+file, folder = sys.argv[1:]
+arrays = {
+    name: array
+    for name, array in loadmat(file).items()
+    if isinstance(array, np.ndarray) and not name.startswith("__") and array.dtype.kind in "buifU"
+}
+for number, array in enumerate(arrays.values()):
+    np.save(f"{folder}/{number}.npy", array, allow_pickle=False)
+print(json.dumps(list(arrays)))
+"""
 
 
 def load_hdf5(file: Path) -> Mapping[str, Array]:
     """All arrays of an HDF5 file, those of groups as GROUP_NAME. Raises GenlabError, OSError."""
     h5py = import_h5py(file)
     arrays: dict[str, Array] = {}
+    size = file.stat().st_size
     with h5py.File(file, "r") as content:
 
         def take(name: str, found: Any) -> None:
             if isinstance(found, h5py.Dataset) and found.ndim:
-                arrays[name.replace("/", "_")] = _copy(found)
+                arrays[name.replace("/", "_")] = _copy(found, size)
 
         content.visititems(take)
     return arrays
@@ -49,11 +68,11 @@ def import_h5py(file: Path) -> Any:
     return h5py
 
 
-def _copy(stored: Any) -> Array:
-    """Copy a stored array in slices of its first axis, and map the copy."""
+def _copy(stored: Any, size: int) -> Array:
+    """Copy a stored array in slices of its first axis, and map the copy. size: of its file."""
     if stored.dtype.kind not in "buif":
         return np.asarray(stored[()])
-    if stored.nbytes > MAX_GROWTH:
+    if stored.nbytes > min(MAX_GROWTH, max(MAX_BYTES, MOST_PACKED * size)):
         raise ValueError(f"{stored.name} would take {stored.nbytes >> 30:,} GiB")
     handle, name = tempfile.mkstemp(".npy", dir=make_temporary().name)
     with open(handle, "wb"):
@@ -74,13 +93,25 @@ def load_matlab(file: Path) -> Mapping[str, Array]:
     if SIGNATURE in (start, later):
         # Axes are reversed there.
         return {name: _turn(array.transpose()) for name, array in load_hdf5(file).items()}
-    from scipy.io import loadmat  # here, since importing it takes long
+    return {name: _turn(array) for name, array in _load_apart(file).items()}
 
-    content = loadmat(file)
+
+def _load_apart(file: Path) -> dict[str, Array]:
+    """Arrays of a MATLAB file of version 5 or older, read in another process.
+
+    A damaged file was seen to end the process that scipy reads it in. Raises ValueError.
+    """
+    folder = tempfile.mkdtemp(dir=make_temporary().name)
+    command = [sys.executable, "-c", LOAD_MATLAB, str(file), folder]
+    done = subprocess.run(command, capture_output=True, text=True)  # noqa: S603 - our own script
+    if done.returncode < 0:
+        raise ValueError(f"its reader ended by signal {-done.returncode}")
+    if done.returncode:
+        raise ValueError(done.stderr.strip().splitlines()[-1])
+    names = json.loads(done.stdout)
     return {
-        name: _turn(array)
-        for name, array in content.items()
-        if isinstance(array, np.ndarray) and not name.startswith("__")
+        name: np.load(Path(folder, f"{number}.npy"), mmap_mode="r")
+        for number, name in enumerate(names)
     }
 
 

@@ -77,7 +77,6 @@ def read_parquet(path: Path, files: Sequence[Path], source: SourceParams) -> Col
     and for one without a column of pictures.
     """
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         fix = "pip install -e '.[formats]'"
@@ -95,7 +94,9 @@ def read_parquet(path: Path, files: Sequence[Path], source: SourceParams) -> Col
             column = _find_pictures(schema, file)
             label = _find_label(schema, source, file)
             own = content.read(columns=[label]).column(label).to_pylist() if label else None
-        except (pa.ArrowException, OSError) as error:
+        except GenlabError:
+            raise
+        except Exception as error:  # pyarrow raises whatever its decoders meet
             reason = " ".join(str(error).split())[:120]
             raise GenlabError(f"{file}: no whole Parquet file ({reason})", path=file) from error
         for number in range(content.num_row_groups):
