@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from scripts.smoke import SMALL, clone, run, smoke
@@ -31,8 +32,7 @@ def own_pipeline(repeats: Repeats = 1) -> Iterator[Result]:
                 measure(Path(folder))
                 seconds[name].append(time.perf_counter() - started)
     ratios = [own / small for own, small in zip(seconds["own"], seconds["smoke"], strict=True)]
-    median = Result.median("data.own_pipeline", ratios)
-    yield Result(median.key, median.value, median.interval, median.n, details={"seconds": seconds})
+    yield replace(Result.median("data.own_pipeline", ratios), details={"seconds": seconds})
 
 
 def run_own(folder: Path) -> None:

