@@ -61,6 +61,7 @@ SMALL: dict[str, Any] = {
     "agent.subset": 200,
     "agent.validation": 100,
     "agent.seeds": 1,
+    "agent.confirmation_seeds": 2,
     "benchmark.tools": ["control_untouched", "control_pasted"],
 }
 LEARNT = (

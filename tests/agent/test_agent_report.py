@@ -17,9 +17,11 @@ from genlab.core.io import read_json, write_json
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     evil: dict[str, Any] = {"change": EVIL, "decision": EVIL, "notes": [EVIL], "model_name": EVIL}
-    test = {"accuracy": 0.92, "accuracy_interval": [0.9, 0.94], "n": 1000}
-    evil |= {"parent": attempt(1).run_id, "kind": "improve", "verdict": "achieved", "test": test}
+    test = {"accuracy": 0.92, "accuracy_interval": [0.9, 0.94], "n": 1000, "verdict": "met"}
+    evil |= {"parent": attempt(1).run_id, "kind": "improve", "verdict": "met", "test": test}
+    evil["training"] = {"lr": 0.002}
     best = attempt(2, 0.93, 0.91, **evil)
+    best.seeds[1]["cut"] = True
     return write_attempts(
         lay_out(tmp_path / "one", GOAL),
         attempt(1, 0.6, 0.5),
@@ -32,8 +34,9 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_the_report_holds_goal_numbers_and_reasons(workspace: Workspace) -> None:
     page = report.write(workspace).read_text()
     text = (workspace.experiments / report.MARKDOWN).read_text()
-    for words in ("Goal reached: attempt 2", "0.9300 / 0.9100", "0.92, 95 % interval 0.9 to 0.94",
-                  "majority class", "it broke", "No search was run"):  # fmt: skip
+    for words in ("Goal met: attempt 2", "0.9300 / 0.9100", "0.92, 95 % interval 0.9 to 0.94: met",
+                  "cut: seeds 1", "lr 0.002", "majority class", "it broke",
+                  "No search was run"):  # fmt: skip
         assert words in text.replace("\\", "")
         assert words in page
     assert read_run(workspace).best.number == 2  # type: ignore[union-attr]

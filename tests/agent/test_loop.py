@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -17,12 +18,13 @@ from scripted_llm import Server, reply
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
-from genlab.agent.decisions import decide_by_numbers, hopeless_bound, is_stalled, leader, reaches
+from genlab.agent.decisions import NOTHING_LEFT
 from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
 from genlab.agent.loop import Loop, Progress
-from genlab.agent.planner import Planner, Review
+from genlab.agent.modules import recall
+from genlab.agent.planner import Planner
 from genlab.agent.record import RunRecord, read_run
-from genlab.agent.registry import CODE, WEIGHTS, Draft, Registry
+from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Draft, Registry, Review
 from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
@@ -32,7 +34,7 @@ from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import JOURNAL, Workspace, lay_out, open_workspace
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import ToolCall
-from genlab.llm.chat import BudgetSpentError, SetupError
+from genlab.llm.chat import SetupError
 from genlab.llm.journal import Journal
 
 LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 4}]
@@ -166,31 +168,33 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     workspace = lay_out(tmp_path / "one", GOAL)
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
+        folder = workspace.root / attempt(number).experiment_dir
+        for name in (CODE, CONFIG_FILE):
+            (folder / name).write_text("")
     toolbox = Toolbox(workspace, settings())
-    loop = ToolLoop(problem(), toolbox, print, None)  # type: ignore[arg-type]
-    loop.enter(attempt(2).run_id)
-    loop.enter(attempt(2).run_id)
-    assert [(each.run_id, each.number) for each in loop.undecided] == [(attempt(2).run_id, 1)]
-    # The attempt of a person, in an error that is none of the evaluator's.
-    script = f"experiments/{attempt(1).run_id}/model.py"
-    arguments = {"model_script_path": script, "model_class_name": "A", "eval_config": {}}
-    with Journal(tmp_path / "journal.jsonl", {}) as loop.session:
+    with Journal(tmp_path / "journal.jsonl", {}) as session:
+        loop = ToolLoop(problem(), toolbox, print, session)
+        told = loop.enter(attempt(2).run_id)
+        assert "[Attempt 1: missed. Iterate: 0.5500" in told
+        assert "1 of 3 used, 2 left" in told
+        assert "This was attempt 1" in loop.enter(attempt(2).run_id)
+        # The attempt of a person, in an error that is none of the evaluator's.
+        script = f"experiments/{attempt(1).run_id}/model.py"
+        arguments = {"model_script_path": script, "model_class_name": "A", "eval_config": {}}
         said = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
     assert attempt(1).run_id in said["content"]
-    assert len(loop.undecided) == 1
+    assert [(made.run_id, made.number) for made in loop.attempts] == [(attempt(2).run_id, 1)]
 
 
-def test_mode_tools_keeps_its_limits_within_one_answer(tmp_path: Path) -> None:
-    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings(max_iterations=1))
+def test_mode_tools_names_the_planner_as_the_writer_of_its_files(tmp_path: Path) -> None:
+    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings())
+    source = "class A: ..."
+    arguments = {"file_path": "src/models/a.py", "content": source}
     with Journal(tmp_path / "journal.jsonl", {}) as session:
-        loop = ToolLoop(problem(max_iterations=1), toolbox, print, session)
-        loop.undecided.append(attempt(1, 0.5, 0.6))
-        arguments = {"model_script_path": "a", "model_class_name": "A", "eval_config": {}}
-        refused = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
-        allowed = loop.execute(ToolCall("2", "list_directory", {}))
-    assert "as many attempts were made as allowed" in refused["content"]
-    assert "src/" in allowed["content"]
-    assert loop.calls == 2
+        loop = ToolLoop(problem(), toolbox, print, session)
+        loop.execute(ToolCall("1", "write_file", arguments))
+    assert recall(toolbox, source, "A").origin == "planner"
+    assert recall(toolbox, "class B: ...", "B").origin == "file"
 
 
 def test_calls_and_results_are_cut_to_the_room() -> None:
@@ -211,7 +215,7 @@ def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path:
     toolbox = Toolbox(workspace, settings())
     loop = Loop(problem(), toolbox, print, None, planner=Planner(problem()))
     again = [
-        loop._enter(Draft(number=2, model_name="Net", config={"name": "B"}), first.run_id, [first])
+        loop._enter(Draft(number=2, model_name="Net", config={"name": "B"}), first, [first])
         for _ in range(2)  # a resumed run finds it again
     ]
     assert again[0] == again[1]
@@ -237,18 +241,6 @@ def test_a_run_whose_search_ends_in_an_error_has_its_report(
     assert "No search was run" in (folder / "report.md").read_text()
 
 
-def test_a_budget_spent_at_the_review_loses_no_reached_goal() -> None:
-    class Spent(Planner):
-        def review(self, *_: Any) -> Review:
-            raise BudgetSpentError("the budget is spent")
-
-    toolbox: Any = None
-    loop = Loop(problem(), toolbox, print, None, planner=Spent(problem()))
-    reviewed, review = loop.review(attempt(1, 0.95, 0.91))
-    assert "no review: the budget is spent" in reviewed.notes
-    assert decide_by_numbers(reviewed, review, settings(GOAL))[0] == "achieved"
-
-
 def test_what_a_person_has_to_correct_ends_the_run(tmp_path: Path) -> None:
     class Typo(Toolbox):
         backend = property(lambda self: raises())  # type: ignore[assignment]
@@ -270,7 +262,7 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
 ) -> None:
     toolbox, begun = Toolbox(lay_out(tmp_path / "one", GOAL), settings()), Event()
 
-    def train(draft: Draft) -> str:
+    def train(draft: Draft, source: str) -> None:
         begun.set()
         assert toolbox._cancelled.wait(30)
         raise KeyboardInterrupt
@@ -290,17 +282,42 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
     Thread(target=interrupt).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        loop.evaluate([Draft(model_name="A"), Draft(model_name="B")])
+        loop.evaluate([Draft(model_name="A"), Draft(model_name="B")], ["", ""])
     assert time.monotonic() - began < 20
 
 
-def test_the_goal_ends_a_run(server: Server, tmp_path: Path) -> None:
+def test_the_goal_ends_a_run_once_new_seeds_confirm_it(server: Server, tmp_path: Path) -> None:
     needs_sandbox()
-    easy = replace(GOAL, threshold=0.01)
+    easy = replace(UNREACHABLE, threshold=100.0)
+    asked = len(server.requests)
     found = complete(settings(easy, backend="openai", base_url=server.url), tmp_path)
-    assert found.verdict == "achieved"
-    assert len(found.attempts) == 1
-    assert found.sentence.startswith("Goal reached: attempt 1 reaches")
+    assert found.verdict == "met"
+    (only,) = found.attempts
+    assert only.verdict == "met"
+    assert only.decision.startswith("Goal achieved: ")
+    new = {result["seed"] for result in only.confirmation}
+    assert len(new) == 2
+    assert new.isdisjoint(result["seed"] for result in only.seeds)
+    assert only.test["trainings"] == 2
+    assert only.test["verdict"] == "met"
+    assert found.sentence.startswith("Goal met: attempt 1 has val_loss <= 100")
+    assert len(server.requests) - asked == 2  # a proposal and its code: nothing after success
+    row = json.loads((found.workspace.experiments / "registry.json").read_text())[0]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["timestamp"])
+    assert row["experiment_dir"] == f"experiments/{only.run_id}/"
+
+
+def test_a_planner_that_wants_to_stop_has_to_be_patient(tmp_path: Path) -> None:
+    class Weary(Planner):
+        def propose(self, *_: Any) -> None:
+            self.review = Review(lesson="nothing helps")
+
+    workspace = lay_out(tmp_path / "one", GOAL)
+    loop = Loop(problem(), Toolbox(workspace, settings()), print, None, planner=Weary(problem()))
+    Registry(workspace).put(attempt(1, 0.5, 0.6))
+    loop.attempts.append(attempt(1, 0.5, 0.6))
+    assert loop.run() == NOTHING_LEFT
+    assert Registry(workspace).attempts()[0].review == {"lesson": "nothing helps"}
 
 
 def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
@@ -308,42 +325,3 @@ def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
     workspace = open_workspace(tmp_path, wanted.goal, wanted.key)
     with workspace.lock(), pytest.raises(GenlabError, match="another run"):
         run(wanted, workspace)
-
-
-def test_numbers_decide_whatever_the_planner_says() -> None:
-    wanted = settings(GOAL)
-    good, bad = attempt(1, 0.95, 0.91), attempt(2, 0.95, 0.89)
-    assert decide_by_numbers(good, Review(decision="stop"), wanted)[0] == "achieved"
-    claim = Review(decision="achieved", sentence="Done!")
-    verdict, sentence = decide_by_numbers(bad, claim, wanted)
-    assert verdict == "iterate"
-    assert "the numbers do not" in sentence
-    assert decide_by_numbers(attempt(3), claim, wanted)[0] == "failed"
-    assert not reaches(attempt(1, 0.99), wanted)  # one seed of two
-
-
-def test_the_best_attempt_has_all_seeds() -> None:
-    wanted = settings(GOAL)
-    lucky, whole = attempt(1, 0.99), attempt(2, 0.8, 0.82)
-    assert leader([lucky, whole], wanted) == whole
-    assert leader([lucky, attempt(3)], wanted) == lucky
-    assert leader([attempt(3)], wanted) is None
-    reached = attempt(1, 0.95, 0.95)
-    assert leader([reached, attempt(2, 0.99, 0.89)], wanted) == reached
-
-
-def test_hopeless_attempts_are_found_by_the_spread_of_the_best() -> None:
-    wanted = settings(GOAL)
-    assert hopeless_bound(None, wanted) is None
-    assert hopeless_bound(attempt(1, 0.8), wanted) is None
-    bound = hopeless_bound(attempt(1, 0.80, 0.82), wanted)
-    assert bound == pytest.approx(0.81 - 3 * 0.0141, abs=1e-3)
-    bound = hopeless_bound(attempt(1, 0.80, 0.82), settings(UNREACHABLE))  # of a loss
-    assert bound == pytest.approx(0.19 + 3 * 0.0141, abs=1e-3)
-
-
-def test_a_run_stalls_after_patience() -> None:
-    found = [attempt(1, 0.5), attempt(2, 0.6), attempt(3, 0.55), attempt(4)]
-    assert is_stalled(found, GOAL, 2)
-    assert not is_stalled(found, GOAL, 3)
-    assert not is_stalled(found[:2], GOAL, 2)

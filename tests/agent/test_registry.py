@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agent_runs import attempt
 
-from genlab.agent.registry import Attempt, Registry
+from genlab.agent.registry import Attempt, Registry, show_record
 from genlab.agent.workspace import Workspace, scaffold
 from genlab.core.errors import GenlabError
 
@@ -32,11 +32,12 @@ def test_an_attempt_is_kept_with_the_fields_that_others_read(workspace: Workspac
     registry = Registry(workspace)
     made = new_attempt(workspace, 0.5, added_later="kept")
     registry.put(made)
+    registry.write()
     stored = json.loads(registry.path.read_text())
     assert set(FIELDS) <= set(stored[0])
     assert stored[0]["added_later"] == "kept"
     assert registry.attempts() == [made]
-    decided = made.model_copy(update={"decision": "Go on.", "verdict": "iterate"})
+    decided = made.model_copy(update={"decision": "Go on.", "verdict": "missed"})
     registry.put(decided)
     assert registry.attempts() == [decided]
     results = json.loads((workspace.root / made.experiment_dir / "results.json").read_text())
@@ -63,7 +64,7 @@ def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str
         registry.put(each)
     path = workspace.root / attempts[0].experiment_dir / "results.json"
     path.write_text(damage)
-    for broken in (registry.attempts, registry.recover, lambda: registry.put(attempts[1])):
+    for broken in (registry.attempts, registry.recover, registry.write):
         with pytest.raises(GenlabError, match=f"rm -r {path.parent}"):
             broken()
     assert path.read_text() == damage
@@ -84,7 +85,7 @@ def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     registry.path.write_text("[]")  # killed between the two files of an attempt
     with workspace.lock():
         registry.recover()
-    assert json.loads(registry.path.read_text()) == [finished.model_dump(mode="json")]
+    assert json.loads(registry.path.read_text()) == [show_record(finished)]
     assert not half_made.exists()
 
 

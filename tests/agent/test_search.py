@@ -41,7 +41,7 @@ def kinds(attempts: list[Attempt], metric: str = "accuracy") -> set[tuple[str, s
 
 def test_drafts_come_first_and_calls_by_hand_are_none() -> None:
     assert kinds([]) == {("draft", "")}
-    assert kinds([tried("a", 0.5), tried("tool", 0.9, config={})]) == {("draft", "")}
+    assert kinds([tried("a", 0.5), tried("tool", 0.9, kind="")]) == {("draft", "")}
 
 
 def test_the_best_is_improved_in_the_metrics_direction() -> None:

@@ -153,13 +153,13 @@ def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
         unbound.run(tools.list_directory)
     unbound.run(tools.create_pytorch_project_scaffold, "alone")
     write_params(tmp_path, backend="openai", base_url="http://127.0.0.1:9/v1")
-    monkeypatch.chdir(tmp_path / "workspaces/alone/src")
+    monkeypatch.chdir(tmp_path / "alone/src")
     assert "src/" in unbound.run(tools.list_directory)
-    with Toolbox.of_workspace(Workspace(tmp_path / "workspaces/alone")) as found:
+    with Toolbox.of_workspace(Workspace(tmp_path / "alone")) as found:
         assert (found.goal.dataset, found.settings.data) == ("fashion_mnist", tmp_path / "data")
         assert found.backend is not None
         assert found.without_backend().backend is None
-    assert (tmp_path / "workspaces/alone/tools.jsonl").exists()
+    assert (tmp_path / "alone/tools.jsonl").exists()
 
 
 def test_a_command_works_on_files_of_the_workspace(place: Path) -> None:
@@ -383,17 +383,20 @@ def test_a_spent_budget_ends_a_run_or_is_an_error_outside_of_one(
         functions.run("pytorch_model_assembler", arguments)
 
 
-def test_an_analysis_is_held_against_the_measured_figure(
+def test_a_summary_has_a_text_and_an_analysis_that_is_asked_for_once(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/m.py", CODE)
     words = "All 1,028 parameters are in head."
-    right, wrong = ({"analysis": words, "parameters": number} for number in (1028, 5000))
-    monkeypatch.setattr(box, "_backend", ScriptedModel(right, wrong))
-    found = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(3)]
-    remark = "[it states 5000 parameters, 1028 are measured]"
-    analyses = [words, f"{words} {remark}", "[no analysis: it is gone]"]
-    assert [each["analysis"] for each in found] == analyses
+    backend = ScriptedModel({"analysis": words})
+    monkeypatch.setattr(box, "_backend", backend)
+    summaries = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(2)]
+    assert [summary["analysis"] for summary in summaries] == [words, words]
+    assert len(backend.asked) == 1
+    assert "parameters 1,028, trainable 1,028" in summaries[0]["text"]
+    tools.write_file("src/m.py", f"{CODE}\n# another file")
+    (summary,) = [tools.pytorch_model_summary("src/m.py", "M", (1, 16, 16))]
+    assert summary["analysis"] == "[no analysis: it is gone]"
 
 
 @pytest.mark.parametrize(

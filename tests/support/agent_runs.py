@@ -22,8 +22,8 @@ UNREACHABLE = parse_goal("dummy stripes", metric="val_loss", at_most=1e-6)
 EVIL = "</code><script>alert(1)</script> | `x` [a](javascript:b) \n# head"
 QUICK: dict[str, Any] = {
     "backend": "search", "max_iterations": 3, "patience": 3, "examples": 64, "subset": 64,
-    "validation": 40, "seeds": 2, "max_repairs": 1, "max_parameters": 60_000,
-    "compare_with_search": False, "time_limit": 60.0,
+    "validation": 40, "seeds": 2, "confirmation_seeds": 2, "max_repairs": 1,
+    "max_parameters": 60_000, "compare_with_search": False, "time_limit": 60.0,
 }  # fmt: skip
 
 
@@ -34,6 +34,7 @@ class ScriptedModel:
     """
 
     def __init__(self, *answers: dict[str, Any] | Exception) -> None:
+        self.spent = {"tokens_in": 10.0, "tokens_out": 5.0}  # as a journal has them
         self.answers, self.asked = list(answers), list[str]()
 
     def ask(self, role: str, messages: Any, *, schema: type[BaseModel]) -> Answer:
@@ -91,7 +92,7 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
         "metrics_summary": {"accuracy": mean, "train_loss": 0.5, "parameters": 1234},
         "experiment_dir": f"experiments/qe_20260101_00000{number}",
         "decision": "Go on with more channels." if accuracies else "Attempt failed: it broke",
-        "verdict": "iterate" if accuracies else "failed",
+        "verdict": "missed" if accuracies else "failed",
         "number": number,
         "kind": "draft",
         "origin": "llm",
@@ -106,7 +107,7 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
 
 
 def write_attempts(
-    workspace: Workspace, *found: Attempt, code: str = "class Net: ...", verdict: str = "achieved"
+    workspace: Workspace, *found: Attempt, code: str = "class Net: ...", verdict: str = "met"
 ) -> Workspace:
     """Write attempts, and the run that made them, into a workspace."""
     for each in found:

@@ -1,4 +1,4 @@
-"""A scripted expert behind a real endpoint on loopback: it plans, writes and reviews.
+"""A scripted expert behind a real endpoint on loopback: it plans and writes.
 
 Its answers depend on the question alone, so that a run that was killed and resumes meets the same
 model. In mode `tools` it answers by function calls. It checks the harness; it is no evidence about
@@ -100,13 +100,13 @@ def everything(request: Request) -> str:
 
 
 def asked_for(request: Request) -> str:
-    """What is wanted: Proposal, Review, Code, Analysis, or Call in mode `tools`."""
+    """What is wanted: Proposal, Code, Analysis, or Call in mode `tools`."""
     if request.body.get("tools"):
         return "Call"
     if request.structured:
         return str(request.body["response_format"]["json_schema"]["name"])
     words = everything(request)
-    signs = {"Decide: ": "Review", "Write ": "Code", "Describe ": "Analysis"}
+    signs = {"Write class ": "Code", "You review PyTorch code": "Analysis"}
     return next((name for sign, name in signs.items() if sign in words), "Proposal")
 
 
@@ -124,16 +124,15 @@ def propose(words: str, number: int) -> dict[str, Any]:
     return {"change": change, "model_config": config, "input_size": size, "eval_config": training}
 
 
-def review(words: str) -> dict[str, Any]:
-    """A review: the expert stops at nothing, and has its next change ready."""
-    number = len(ATTEMPT.findall(words)) + 1
-    change = EXPERT[number % len(EXPERT)][0]
+def remark(number: int) -> dict[str, Any]:
+    """What the expert says of the latest of `number` attempts."""
+    if not number:
+        return {}
     return {
-        "sentence": f"Go on with attempt {number + 1}: {change}",
-        "strengths": "It trains without trouble within the budget.",
+        "lesson": "It trains without trouble within the budget.",
+        "strengths": "Few parameters.",
         "weaknesses": "The training loss is still falling.",
-        "modifications": [change],
-        "decision": "iterate",
+        "decision": "go on",
     }
 
 
@@ -175,13 +174,13 @@ def call_tool(request: Request) -> Reply:
 def answer(request: Request) -> dict[str, Any]:
     """A valid answer to any question of the loop."""
     wanted, words = asked_for(request), everything(request)
-    if wanted == "Proposal":
-        return propose(words, len(ATTEMPT.findall(words)))
+    analysis = {"analysis": "Its capacity lies in its convolutions."}
     if wanted == "Code":
-        return code(words)
-    if wanted == "Review":
-        return review(words)
-    return {"analysis": "Its capacity lies in its convolutions."}
+        return code(words) | analysis
+    if wanted == "Analysis":
+        return analysis
+    number = len(ATTEMPT.findall(words))
+    return propose(words, number) | remark(number)
 
 
 def reply(request: Request) -> Reply:

@@ -129,7 +129,7 @@ class Problem:
     shape: tuple[int, int, int]
     classes: int
     outputs: int
-    references: dict[str, dict[str, float]]
+    references: dict[str, dict[str, Any]]
 
     @property
     def task(self) -> str:

@@ -1,60 +1,88 @@
-"""What measured numbers decide: the best attempt, whether the goal is reached, when a run ends."""
+"""What measured numbers decide: whether the goal is met, the best attempt, when a run ends.
+
+An attempt is chosen by its first seeds, and confirmed by new ones, since the best of several is
+partly the luckiest. The goal is met where the one-sided 95 % confidence bound of the mean over the
+new seeds and over items reaches the threshold, missed where the bound of the other side does not,
+and undecided between them. benchmarks/agent_decisions.py simulates how often that is wrong.
+"""
 
 import statistics
 from collections.abc import Sequence
 
 from genlab.agent.config import Settings
+from genlab.agent.evaluator.estimates import LEVEL, Estimate, estimate
 from genlab.agent.goals import Goal
-from genlab.agent.planner import Review
-from genlab.agent.registry import Attempt
+from genlab.agent.registry import Attempt, Verdict
 
 HOPELESS = 3.0  # standard deviations of the best attempt's seeds below its mean
 NOTHING_LEFT = "stopped: the planner has nothing left to try"
 
 
-def reaches(attempt: Attempt, settings: Settings) -> bool:
-    """Whether an attempt reaches the goal on every seed."""
-    values = attempt.values(settings.goal.metric)
-    return len(values) >= settings.params.seeds and settings.goal.reached(values)
+def compare(measured: Estimate, goal: Goal) -> Verdict:
+    """Compare an estimate with the threshold of a goal, by one-sided bounds."""
+    margin = measured.margin(LEVEL)
+    surplus = goal.score(measured.mean) - goal.score(goal.threshold)
+    if surplus >= margin:
+        return "met"
+    return "missed" if surplus < -margin else "undecided"
 
 
-def leader(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:
-    """The best attempt by the mean over seeds; one that reached the goal, or has all seeds, first.
+def is_promising(attempt: Attempt, settings: Settings) -> bool:
+    """Whether an attempt is worth new seeds: all of its first ones, a standard error above."""
+    goal = settings.goal
+    chosen = estimate(attempt.seeds, goal.metric)
+    if attempt.failure or chosen is None or chosen.trainings < settings.params.seeds:
+        return False
+    return goal.score(chosen.mean) - chosen.error >= goal.score(goal.threshold)
 
-    Of equal ones the earlier; None where no attempt has a number.
+
+def judge_attempt(attempt: Attempt, goal: Goal) -> Verdict:
+    """The verdict of an attempt: by its new seeds, without them `missed` or `undecided`."""
+    measured = estimate(attempt.confirmation or attempt.seeds, goal.metric)
+    if attempt.failure or measured is None:
+        return "failed"
+    verdict = compare(measured, goal)
+    return "undecided" if verdict == "met" and not attempt.confirmation else verdict
+
+
+def find_best(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:
+    """The best attempt by the mean over its first seeds; one that met the goal comes first.
+
+    Then those that have all seeds. Of equal ones the earlier; None where none has a number.
     """
     goal = settings.goal
     return max(
-        (each for each in attempts if each.values(goal.metric)),
-        key=lambda each: (
-            reaches(each, settings),
-            len(each.values(goal.metric)) >= settings.params.seeds,
-            goal.score(each.mean(goal.metric)),
+        (attempt for attempt in attempts if attempt.values(goal.metric)),
+        key=lambda attempt: (
+            attempt.verdict == "met",
+            len(attempt.values(goal.metric)) >= settings.params.seeds,
+            goal.score(attempt.mean(goal.metric)),
         ),
         default=None,
     )
 
 
-def decide_by_numbers(attempt: Attempt, review: Review, settings: Settings) -> tuple[str, str]:
-    """Verdict and sentence: the numbers say what is achieved, whatever the planner says."""
-    if attempt.failure:
-        return "failed", f"Attempt {attempt.number} failed: {attempt.failure}"
-    goal, seeds = settings.goal, f"{len(attempt.seeds)} of {settings.params.seeds} seeds"
-    measured = f"{goal.metric} {attempt.show(goal.metric)} on {seeds}"
-    if reaches(attempt, settings):
-        return "achieved", review.sentence or f"The goal is reached: {measured}."
-    if review.decision == "achieved":
-        return "iterate", f"The planner says achieved, the numbers do not: {measured}."
-    return review.decision, review.sentence or f"Go on: {measured}, {goal.threshold:g} is wanted."
+def describe_verdict(attempt: Attempt, settings: Settings) -> str:
+    """The decision on an attempt in one line, such as "Goal achieved: 0.7213 >= 0.7"."""
+    goal = settings.goal
+    measured = estimate(attempt.confirmation or attempt.seeds, goal.metric)
+    if attempt.failure or measured is None:
+        return f"Failed: {attempt.failure or 'it has no number'}"
+    sign, opposite = (">=", "<") if goal.higher else ("<=", ">")
+    mean = f"{measured.mean:.4f} ± {measured.error:.4f}"
+    if attempt.verdict == "met":
+        return f"Goal achieved: {mean} {sign} {goal.threshold!r} on {measured.trainings} new seeds"
+    reached = goal.score(measured.mean) >= goal.score(goal.threshold)
+    relation = sign if reached else opposite
+    remark = ", which is within the noise" if attempt.verdict == "undecided" else ""
+    return f"Iterate: {mean} {relation} {goal.threshold!r}{remark}"
 
 
 def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float) -> str:
     """How goal and limits end a run; empty where they do not. seconds: spent so far."""
     params = settings.params
-    if settings.stop_at_goal and any(each.verdict == "achieved" for each in attempts):
-        return "achieved"
-    if attempts and attempts[-1].verdict == "stop":
-        return NOTHING_LEFT
+    if settings.stop_at_goal and any(attempt.verdict == "met" for attempt in attempts):
+        return "met"
     if len(attempts) >= params.max_iterations:
         return f"stopped: {len(attempts)} attempts were made, as many as allowed"
     if is_stalled(attempts, settings.goal, params.patience):
@@ -66,7 +94,7 @@ def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float
 
 def is_stalled(attempts: Sequence[Attempt], goal: Goal, patience: int) -> bool:
     """Whether the last `patience` attempts brought no better mean than those before them."""
-    scores = [goal.score(each.mean(goal.metric)) for each in attempts]
+    scores = [goal.score(attempt.mean(goal.metric)) for attempt in attempts]
     before, last = scores[:-patience], scores[-patience:]
     return bool(before) and max(last) <= max(before)
 

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from genlab.agent.config import Problem, Settings
-from genlab.agent.decisions import leader
+from genlab.agent.decisions import compare, find_best
+from genlab.agent.evaluator.estimates import estimate, summarise
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.agent.llm_planner import LLMPlanner
 from genlab.agent.loop import Loop, Progress
@@ -17,10 +20,13 @@ from genlab.agent.planner import Planner
 from genlab.agent.random_search import find_sources
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
+from genlab.agent.tools.evaluation import name_weights
 from genlab.agent.tools.toolbox import Toolbox
-from genlab.agent.workspace import JOURNAL, Workspace
+from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
 from genlab.llm import backends
 from genlab.llm.journal import Journal
+
+DRAWN = 64  # samples of a generative model, for the report
 
 
 @dataclass
@@ -52,7 +58,7 @@ class Work:
             planner = Planner(self.problem)
             if self.session is not None:
                 small = params.backend == "embedded" and not params.gguf
-                planner = LLMPlanner(self.problem, self.session, small=small)
+                planner = LLMPlanner(self.problem, self.session, self.toolbox, small=small)
             loop = Loop(self.problem, self.toolbox, self.progress, self.session, planner=planner)
         verdict = loop.run()
         Registry(self.toolbox.workspace).number_only(loop.attempts)
@@ -60,28 +66,47 @@ class Work:
         return verdict, loop.attempts
 
     def test_best(self, attempts: list[Attempt]) -> None:
-        """Measure the best attempt on the test set: once, with the weights of its first seed."""
+        """Measure the best attempt on the test set, once.
+
+        With the weights of the new seeds that confirmed it, or else with those of its first seed.
+        """
         from genlab.agent.evaluator.datasets import load_test
 
-        best = leader(attempts, self.settings)
+        best = find_best(attempts, self.settings)
         if best is None or best.test:
             return
         self.progress("  the best model on the test set")
         folder = self.toolbox.workspace.root / best.experiment_dir
-        weights = (folder / WEIGHTS).read_bytes()
+        files = {best.seeds[0]["seed"]: WEIGHTS}
+        if best.confirmation:
+            files = {result["seed"]: name_weights(result["seed"]) for result in best.confirmation}
         source = (folder / CODE).read_text(encoding="utf-8")
-        test = load_test(self.settings.goal.dataset, self.settings.data)
-        seed = best.seeds[0]["seed"]
+        goal = self.settings.goal
+        judge = self.toolbox.judge
+        test = load_test(goal.dataset, self.settings.data)
         try:
-            metrics = dict(self.toolbox.judge.test(source, best.model_name, weights, test, seed))
+            results = [
+                judge.test(source, best.model_name, (folder / name).read_bytes(), test, seed)
+                for seed, name in files.items()
+            ]
+            metrics = summarise(results)
+            if (measured := estimate(results, goal.metric)) is not None:
+                metrics["verdict"] = compare(measured, goal)
         except EvaluationError as error:  # recorded, so that the test set is not opened again
             metrics = {"failure": str(error)}
-        Registry(self.toolbox.workspace).put(best.model_copy(update={"test": metrics}))
+        registry = Registry(self.toolbox.workspace)
+        registry.put(best.model_copy(update={"test": metrics}))
+        registry.write()
+        if goal.task == "generate":
+            weights = (folder / WEIGHTS).read_bytes()
+            draws = judge.draw(source, best.model_name, weights, DRAWN)
+            np.save(self.toolbox.workspace.experiments / SAMPLES, draws, allow_pickle=False)
 
 
 @contextmanager
 def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> Iterator[Work]:
     """Open journal, data and judge of a run in its workspace, and measure the reference models."""
+    from genlab.agent.evaluator.datasets import load_test
     from genlab.agent.evaluator.references import measure_references
 
     params = settings.params
@@ -92,5 +117,10 @@ def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> I
         with Toolbox(workspace, settings, coder, sources=find_sources(settings)) as toolbox:
             progress("  measuring reference models")
             judge = toolbox.judge
-            references = measure_references(judge, workspace.experiments / "references.json")
+            references = measure_references(
+                judge,
+                workspace.experiments / "references.json",
+                seeds=params.seeds,
+                test=load_test(settings.goal.dataset, settings.data),
+            )
             yield Work(toolbox.describe_problem(references), toolbox, session, progress)

@@ -1,32 +1,44 @@
-"""A language model as planner: what it is asked for proposals and reviews, and how it is read."""
+"""A language model as planner: what it is asked, and how its answers are read."""
 
+import difflib
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
+from genlab.agent import modules
 from genlab.agent.architecture.compare import compact
-from genlab.agent.architecture.schema import config_schema, has_custom, parse_config
+from genlab.agent.architecture.schema import (
+    ModelConfig,
+    config_schema,
+    has_custom,
+    parse_config,
+)
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.config import Problem
-from genlab.agent.planner import Planner, Review, find_differences, make_draft
+from genlab.agent.planner import Planner, find_differences, make_draft
 from genlab.agent.prompts import (
+    ANSWER,
     CHARACTERS_PER_TOKEN,
     FORMAT,
-    SYSTEM,
+    ROLE,
+    SMALL_ANSWER,
     describe_history,
     describe_problem,
-    describe_result,
+    describe_progress,
     describe_task,
 )
-from genlab.agent.registry import Attempt, Design, Draft
+from genlab.agent.registry import CODE, Attempt, Design, Draft, Review
 from genlab.agent.search import choose_parent
 from genlab.agent.tools.evaluation import without_fixed
+from genlab.agent.tools.toolbox import Toolbox
 from genlab.core.errors import GenlabError
-from genlab.llm.chat import Backend, LLMFailure, Message
+from genlab.llm.chat import LLMFailure, Message
+from genlab.llm.journal import Journal
 
 SMALL_PROMPT_TOKENS = 4000  # of a model whose context is 8,192 tokens
+SMALL_RECIPE = ("optimiser", "lr", "schedule", "batch_size")
 
 
 class LLMPlanner(Planner):
@@ -35,93 +47,190 @@ class LLMPlanner(Planner):
     small: a model that needs a schema with few layer types, such as the embedded one.
     """
 
-    def __init__(self, problem: Problem, backend: Backend, *, small: bool = False) -> None:
+    def __init__(
+        self, problem: Problem, session: Journal, toolbox: Toolbox, *, small: bool = False
+    ) -> None:
         super().__init__(problem)
-        self.backend, self.small = backend, small
+        self.session = session
+        self.toolbox = toolbox
+        self.small = small
         self.schema = proposal_schema(problem, small=small)
 
-    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
-        """The next attempt. Raises what the backend raises but for an `LLMFailure`."""
-        settings, notes, before = self.problem.settings, list[str](), [*attempts, *pending]
+    def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft | None:
+        """The next attempt. Raises what the backend raises but for an `LLMFailure`.
+
+        A wish to stop counts from `patience` attempts on.
+        """
+        settings = self.problem.settings
+        notes = list[str]()
+        before = [*attempts, *pending]
         kind, parent, _ = choose_parent(settings, attempts, len(before))
-        also = "".join(f"\nIn this round too: {compact(*each.design)}" for each in pending)
-        messages = self._prompt(attempts, describe_task(kind, parent), also)
+        messages = self._prompt(attempts, pending, kind, parent)
+        self.review = Review()
         for _ in range(settings.params.max_repairs + 1):
             try:
-                answer = self.backend.ask("planning", messages, schema=self.schema)
+                answer = self.session.ask("planning", messages, schema=self.schema)
             except LLMFailure as error:
                 notes.append(f"no proposal: {error.reason}")
                 break
             stated = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
+            self.review = Review.model_validate(stated)
+            if stated.get("decision") == "stop":
+                if len(attempts) >= settings.params.patience:
+                    return None
+                notes.append(f"the planner wants to stop after {len(attempts)} attempts")
             try:
-                design, remarks = self._read(stated)
-                self._check(design, [each.design for each in before if each.config])
+                fields, remarks = self._read(stated, parent)
+                self._check(fields["design"], fields.get("code", ""), before)
             except GenlabError as error:
                 notes.append(f"proposal refused: {error}")
                 if messages[-2]["content"] == answer.text:
                     break  # a model that repeats itself does so for ever
+                refusal = f"That cannot be used: {error}. Answer again."
                 messages = [
                     *messages,
                     {"role": "assistant", "content": answer.text},
-                    {"role": "user", "content": f"That cannot be used: {error}. Answer again."},
+                    {"role": "user", "content": refusal},
                 ]
                 continue
-            says = {"change": stated["change"], "notes": [*notes, *remarks]}
-            return make_draft(len(before) + 1, design, parent, kind=kind, origin="llm", **says)
-        return super().propose(attempts, pending).model_copy(update={"notes": notes})
+            design = fields.pop("design")
+            fields |= {"kind": kind, "origin": "llm", "change": stated["change"]}
+            fields["notes"] = [*notes, *remarks]
+            return make_draft(len(before) + 1, design, parent, **fields)
+        return self.search(attempts, pending).model_copy(update={"notes": notes})
 
-    def review(self, attempts: Sequence[Attempt], attempt: Attempt) -> Review:
-        """An opinion on a finished attempt. Raises what the backend raises."""
-        if self.small:  # its reviews are noise, and cost as much time as a proposal
-            return Review()
-        task = describe_result(attempt, self.problem.settings.goal.metric)
-        answer = self.backend.ask("planning", self._prompt(attempts, task), schema=Review)
-        assert isinstance(answer.parsed, Review)
-        return answer.parsed
-
-    def _prompt(self, attempts: Sequence[Attempt], task: str, also: str = "") -> list[Message]:
+    def _prompt(
+        self,
+        attempts: Sequence[Attempt],
+        pending: Sequence[Draft],
+        kind: str,
+        parent: Attempt | None,
+    ) -> list[Message]:
         settings = self.problem.settings
         tokens = settings.params.max_prompt_tokens
-        tokens = min(tokens, SMALL_PROMPT_TOKENS) if self.small else tokens
-        head = f"{describe_problem(self.problem)}\n{FORMAT[self.problem.task]}"
-        room = tokens * CHARACTERS_PER_TOKEN - len(SYSTEM + head + task)
-        history = describe_history(attempts, settings.goal.metric, room)
+        if self.small:
+            tokens = min(tokens, SMALL_PROMPT_TOKENS)
+        system = f"{ROLE}\n{SMALL_ANSWER if self.small else ANSWER}"
+        head = "\n".join(
+            [describe_problem(self.problem, small=self.small), FORMAT[self.problem.task]]
+        )
+        code = "" if self.small or parent is None else self._read_code(parent)
+        task = describe_task(kind, parent, code)
+        if pending:
+            designs = "; ".join(compact(*draft.design) for draft in pending)
+            task = f"In this round too: {designs}\n{task}"
+        if not self.small:
+            spent = self.session.spent
+            tokens_spent = spent["tokens_in"] + spent["tokens_out"]
+            used = len(attempts) + len(pending)
+            task = f"{describe_progress(self.problem, used, tokens_spent)}\n{task}"
+        room = tokens * CHARACTERS_PER_TOKEN - len(system + head + task)
+        history = describe_history(attempts, settings.goal, room, small=self.small)
         return [
-            {"role": "system", "content": SYSTEM},
-            {"role": "user", "content": f"{head}\n\n{history}{also}\n\n{task}"},
+            {"role": "system", "content": system},
+            {"role": "user", "content": f"{head}\n\n{history}\n\n{task}"},
         ]
 
-    def _read(self, stated: dict[str, Any]) -> tuple[Design, list[str]]:
-        """The design in an answer, and remarks. Raises a GenlabError for the planner to read."""
-        (recipe, remarks), size = without_fixed(stated["eval_config"]), stated["input_size"]
-        config = parse_config(stated["model_config"], self.problem.task)
-        if tuple(size)[-3:] != self.problem.shape:
-            remarks.append(f"input_size {size} is not that of the data, {self.problem.shape}")
-        return (config, parse_training(recipe)), remarks
+    def _read_code(self, attempt: Attempt) -> str:
+        path = self.toolbox.workspace.root / attempt.experiment_dir / CODE
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
 
-    def _check(self, design: Design, tried: Sequence[Design]) -> None:
+    def _read(
+        self, stated: dict[str, Any], parent: Attempt | None
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Fields of the draft in an answer, and remarks. Raises a GenlabError for the planner."""
+        recipe, remarks = without_fixed(stated["eval_config"])
+        training = parse_training(recipe)
+        if code := stated.get("code"):
+            name = modules.find_class(code)
+            module = modules.Module(source=code, class_name=name, origin=modules.PLANNER)
+            if fault := self.toolbox.inspect(code, name).failure:
+                raise GenlabError(f"code: {fault}")
+            modules.remember(self.toolbox, module)
+            changed = count_changes(self._read_code(parent), code) if parent else []
+            design = ModelConfig(name="Model"), training
+            fields = {"design": design, "code": code, "model_name": name, "difference": changed}
+            return fields, remarks
+        if stated["model_config"]:
+            config = parse_config(stated["model_config"], self.problem.task)
+            return {"design": (config, training)}, remarks
+        code = self._read_code(parent) if parent else ""
+        if parent is None or not code:
+            raise GenlabError("model_config and code are empty, and there is no module to train on")
+        design = parent.design[0], training
+        return {"design": design, "code": code, "model_name": parent.model_name}, remarks
+
+    def _check(self, design: Design, code: str, before: Sequence[Draft]) -> None:
         """Raise a GenlabError for a design that was tried, or has too many parameters."""
-        problem, config = self.problem, design[0]
-        if not all(find_differences(each, design) for each in tried):
+        problem = self.problem
+        config = design[0]
+        if not config.parts:
+            return  # code was inspected, and the evaluator knows what it has trained
+        if not all(find_differences(draft.design, design) for draft in before if draft.config):
             raise GenlabError("this config was tried already; change it")
-        if not has_custom(config):
+        if not code and not has_custom(config):
             most = problem.settings.budget.max_parameters
             count = count_parameters(config, problem.shape, problem.outputs, problem.task)
             if count > most:
                 raise GenlabError(f"it has {count:,} parameters, at most {most:,} are allowed")
 
 
+def count_changes(before: str, after: str) -> list[str]:
+    """How many lines of code were added and removed, in a line."""
+    changes = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+    added = sum(line.startswith("+ ") for line in changes)
+    removed = sum(line.startswith("- ") for line in changes)
+    return [f"code: {added} lines added, {removed} removed"]
+
+
 def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
-    """The answer to a question for a proposal, with the JSON schema of the task's configs."""
-    config = Annotated[dict[str, Any], WithJsonSchema(config_schema(problem.task, small=small))]
-    training = Annotated[dict[str, Any], WithJsonSchema(Training.model_json_schema())]
-    sizes = {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 4}
-    size = Annotated[list[int], WithJsonSchema(sizes)]
+    """The answer to a question for a proposal, with the JSON schema of the task's configs.
+
+    Every property is required in the schema that is sent: small models under a grammar leave
+    optional ones out.
+    """
+    shape = config_schema(problem.task, small=small)
+    optional = {"anyOf": [shape, {"type": "null"}]}
+    config = Annotated[
+        dict[str, Any] | None, WithJsonSchema(shape if small else optional)
+    ]  # fmt: skip
+    training = Annotated[dict[str, Any], WithJsonSchema(training_schema(small=small))]
+    fields: dict[str, Any] = {
+        "change": (str, Field("", max_length=600, description="what changes, and why")),
+        "architecture": (config, Field(None, alias="model_config")),
+        "eval_config": (training, Field(default_factory=dict, description="how it is trained")),
+    }
+    if not small:
+        review = {
+            name: (field.annotation, field) for name, field in Review.model_fields.items()
+        }  # fmt: skip
+        decision: Any = Literal["go on", "stop"]
+        length = modules.MAX_CODE
+        fields = {
+            **review,
+            "decision": (decision, Field("go on")),
+            **fields,
+            "code": (
+                str,
+                Field("", max_length=length, description="a whole Python file, or empty"),
+            ),
+        }
     return create_model(
         "Proposal",
-        __config__=ConfigDict(populate_by_name=True, extra="ignore"),
-        change=(str, Field("", max_length=600, description="what changes, and why")),
-        architecture=(config, Field(alias="model_config")),
-        input_size=(size, Field(default_factory=lambda: list(problem.shape))),
-        eval_config=(training, Field(default_factory=dict, description="how it is trained")),
+        __config__=ConfigDict(populate_by_name=True, extra="ignore", json_schema_extra=require_all),
+        **fields,
     )
+
+
+def training_schema(*, small: bool = False) -> dict[str, Any]:
+    """The JSON schema of a recipe, in which every key is required; small: with few keys."""
+    schema = Training.model_json_schema()
+    if small:
+        schema["properties"] = {key: schema["properties"][key] for key in SMALL_RECIPE}
+    require_all(schema)
+    return schema
+
+
+def require_all(schema: dict[str, Any]) -> None:
+    """Make every property of a JSON schema required."""
+    schema["required"] = list(schema["properties"])

@@ -1,7 +1,7 @@
-"""The loop: propose, assemble, summarise, evaluate, decide, record, by way of the nine tools.
+"""The loop: propose, assemble, inspect, train, confirm, decide, record.
 
 Resumption is re-execution. A restarted run begins at its first round again: its journal answers
-the questions that were asked, and the evaluator tool returns the evaluations that were finished.
+the questions that were asked, and trainings that were finished are taken from their records.
 """
 
 import time
@@ -12,16 +12,27 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from genlab.agent import tools
+from genlab.agent import modules
+from genlab.agent.architecture.schema import parse_config
+from genlab.agent.architecture.training import parse_training
 from genlab.agent.config import Problem, Settings
-from genlab.agent.decisions import decide_by_numbers, find_verdict, hopeless_bound, leader
-from genlab.agent.planner import Planner, Review
-from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry
+from genlab.agent.decisions import (
+    NOTHING_LEFT,
+    describe_verdict,
+    find_best,
+    find_verdict,
+    hopeless_bound,
+    is_promising,
+    judge_attempt,
+)
+from genlab.agent.planner import Planner
+from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry, Review
+from genlab.agent.tools.evaluation import Trial
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
-from genlab.core.io import write_bytes, write_json
-from genlab.llm.chat import BudgetSpentError, SetupError, UnansweredError
+from genlab.core.io import write_bytes, write_json, write_text
+from genlab.llm.chat import BudgetSpentError, SetupError
 from genlab.llm.journal import Journal
 
 Progress = Callable[[str], None]  # what to do with a line for people
@@ -46,16 +57,22 @@ class Run:
     @property
     def verdict(self) -> str:
         """How the run has ended; empty while it goes on."""
-        seconds = sum(each.wall_seconds for each in self.attempts) + time.monotonic() - self.since
-        return find_verdict(self.attempts, self.settings, seconds)
+        spent = sum(attempt.wall_seconds for attempt in self.attempts)
+        return find_verdict(self.attempts, self.settings, spent + time.monotonic() - self.since)
 
-    def record(self, attempt: Attempt, review: Review) -> None:
-        """Decide on an attempt by its numbers and enter it; the best one is the current model."""
-        verdict, sentence = decide_by_numbers(attempt, review, self.settings)
+    def record(self, attempt: Attempt) -> Attempt:
+        """Confirm an attempt where it may meet the goal, decide on it and enter it.
+
+        The best one is the current model of the workspace. Returns the attempt as it was entered.
+        """
+        goal = self.settings.goal
+        best = find_best([*self.attempts, attempt], self.settings)
+        if best is attempt and is_promising(attempt, self.settings):
+            self.progress(f"  confirming on {self.settings.params.confirmation_seeds} new seeds")
+            attempt = Trial.of_attempt(self.toolbox, attempt).confirm(attempt)
+        attempt = attempt.model_copy(update={"verdict": judge_attempt(attempt, goal)})
         changes: dict[str, Any] = {
-            "verdict": verdict,
-            "decision": sentence,
-            "review": review.model_dump(exclude_defaults=True, exclude={"sentence"}),
+            "decision": describe_verdict(attempt, self.settings),
             "spend": self.session.spent if self.session else {},
             # One that a resumed run finds decided keeps its time.
             "wall_seconds": attempt.wall_seconds or time.monotonic() - self.since,
@@ -63,16 +80,39 @@ class Run:
         self.since = time.monotonic()
         decided = attempt.model_copy(update=changes)
         self.attempts.append(decided)
-        Registry(self.toolbox.workspace).put(decided)
-        if leader(self.attempts, self.settings) is decided:
+        registry = Registry(self.toolbox.workspace)
+        registry.put(decided)
+        registry.write()
+        if find_best(self.attempts, self.settings) is decided:
             root = self.toolbox.workspace.root
             for source, target in ((CODE, MODEL), (CONFIG_FILE, CONFIG)):
                 write_bytes(root / target, (root / decided.experiment_dir / source).read_bytes())
+        self.report(decided)
+        return decided
+
+    def report(self, attempt: Attempt) -> None:
+        """Say how an attempt went, in a line."""
         metric = self.settings.goal.metric
-        size = f"{decided.parameters:,} parameters" if decided.parameters else "no model"
-        shown = decided.failure or f"{metric} {decided.show(metric)}, {size}"
-        origin = f"planned by {decided.origin}, code by {decided.code_origin or 'nobody'}"
-        self.progress(f"attempt {decided.number}: {shown}; {origin}; {verdict}")
+        size = f"{attempt.parameters:,} parameters" if attempt.parameters else "no model"
+        shown = attempt.failure or f"{metric} {attempt.show(metric)}, {size}"
+        if attempt.cut_seeds:
+            shown += f", cut: seeds {', '.join(map(str, attempt.cut_seeds))}"
+        origin = f"planned by {attempt.origin}, code by {attempt.code_origin or 'nobody'}"
+        self.progress(f"attempt {attempt.number}: {shown}; {origin}; {attempt.verdict}")
+
+    def add_review(self, review: Review, change: str = "") -> None:
+        """Add what the planner says of the latest attempt, and how it goes on."""
+        stated = review.model_dump(exclude_defaults=True)
+        if not self.attempts or not (stated or change):
+            return
+        changes: dict[str, Any] = {"review": stated}
+        latest = self.attempts[-1]
+        if change and latest.verdict != "met" and not latest.failure:
+            changes["decision"] = f"Iterate: {change}"
+        self.attempts[-1] = latest.model_copy(update=changes)
+        registry = Registry(self.toolbox.workspace)
+        registry.put(self.attempts[-1])
+        registry.write()
 
 
 @dataclass
@@ -86,127 +126,123 @@ class Loop(Run):
         try:
             while not (verdict := self.verdict):
                 drafts = self.propose()
-                for draft in drafts:
-                    self.assemble(draft)
-                for draft in drafts:
-                    self.summarise(draft)
-                for attempt in self.evaluate(drafts):
-                    self.record(*self.review(attempt))
+                if not drafts:
+                    return NOTHING_LEFT
+                sources = [self.assemble(draft) for draft in drafts]
+                for attempt in self.evaluate(drafts, sources):
+                    self.record(attempt)
         except BudgetSpentError as error:
             return f"stopped: {error.reason}"
         return verdict
 
     def propose(self) -> list[Draft]:
-        """The proposals of one round."""
-        params, drafts = self.settings.params, list[Draft]()
+        """The proposals of one round; none where the planner has nothing left to try."""
+        params = self.settings.params
+        drafts = list[Draft]()
         first = len(self.attempts) + 1
         for number in range(first, min(first + params.candidates, params.max_iterations + 1)):
             self.progress(f"attempt {number} of {params.max_iterations}")
             self.progress("  planning")
-            drafts.append(self.planner.propose(self.attempts, drafts))
-            for note in drafts[-1].notes:
+            draft = self.planner.propose(self.attempts, drafts)
+            if number == first:
+                self.add_review(self.planner.review, draft.change if draft else "")
+            if draft is None:
+                break
+            drafts.append(draft)
+            for note in draft.notes:
                 self.progress(f"  {note}")
         return drafts
 
-    def assemble(self, draft: Draft) -> None:
-        """Write the code of a draft."""
-        with self._tools_for(draft, f"writing {draft.model_name}"):
-            tools.pytorch_model_assembler(draft.config, _path(draft))
+    def assemble(self, draft: Draft) -> str:
+        """Write and inspect the module of a draft; returns its source, empty where it failed."""
+        source = draft.code
+        with self._named_failure(draft, f"writing {draft.model_name}"):
+            # Search proposes what the template can write: no language model is asked for its code.
+            by_llm = draft.origin == "llm"
+            toolbox = self.toolbox if by_llm else self.toolbox.without_backend()
+            if not source:
+                config = parse_config(draft.config, self.problem.task)
+                module = modules.assemble(toolbox, config)
+            else:
+                module = modules.recall(toolbox, source, draft.model_name)
+            source = module.source
+            draft.analysis = module.analysis
+            name = f"candidate_{draft.number}_{draft.model_name}.py".lower()
+            write_text(self.toolbox.workspace.root / MODEL.parent / name, source)
+            summary = toolbox.inspect(source, draft.model_name)
+            text = modules.show_summary(summary)
+            described = {"text": text, "analysis": module.analysis}
+            draft.summary = summary.model_dump(mode="json") | described
+        return source
 
-    def summarise(self, draft: Draft) -> None:
-        """Measure the structure of a model; the tools' language model describes its code."""
-        if not draft.failure:
-            with self._tools_for(draft, "reading its structure"):
-                asked = (_path(draft), draft.model_name, self.problem.shape)
-                draft.summary = tools.pytorch_model_summary(*asked)
-                draft.analysis = draft.summary["analysis"]
-
-    def evaluate(self, drafts: Sequence[Draft]) -> list[Attempt]:
+    def evaluate(self, drafts: Sequence[Draft], sources: Sequence[str]) -> list[Attempt]:
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             try:
-                run_ids = list(pool.map(self._train, drafts))
+                trained = list(pool.map(self._train, drafts, sources))
             except BaseException:  # Ctrl-C: the pool would wait until everything is trained
                 self.toolbox.cancel()
                 raise
-        found = list[Attempt]()
-        for draft, run_id in zip(drafts, run_ids, strict=True):
-            found.append(self._enter(draft, run_id, [*self.attempts, *found]))
-        return found
-
-    def review(self, attempt: Attempt) -> tuple[Attempt, Review]:
-        """The attempt with the planner's opinion on it."""
-        if not attempt.failure:
-            self.progress("  deciding")
-            try:
-                return attempt, self.planner.review(self.attempts, attempt)
-            except UnansweredError as error:  # the numbers decide without it
-                notes = [*attempt.notes, f"no review: {error.reason}"]
-                self.progress(f"  {notes[-1]}")
-                attempt = attempt.model_copy(update={"notes": notes})
-        return attempt, Review()
+        attempts = list[Attempt]()
+        for draft, attempt in zip(drafts, trained, strict=True):
+            attempts.append(self._enter(draft, attempt, [*self.attempts, *attempts]))
+        return attempts
 
     @contextmanager
-    def _tools_for(self, draft: Draft, step: str) -> Iterator[None]:
-        """Bind the tools; what they refuse is the draft's failure.
-
-        Search proposes what the template can write: no language model is asked for its code.
-        """
+    def _named_failure(self, draft: Draft, step: str) -> Iterator[None]:
+        """Say what is done; what is refused in it is the draft's failure."""
         self.progress(f"  {step}")
-        by_llm = draft.origin == "llm"
         try:
-            with tools.using(self.toolbox if by_llm else self.toolbox.without_backend()):
-                yield
+            yield
         except SetupError:
             raise
         except GenlabError as error:
             draft.failure = str(error)
 
-    def _train(self, draft: Draft) -> str:
-        """Evaluate one model; returns its run_id, empty where there was nothing to train."""
+    def _train(self, draft: Draft, source: str) -> Attempt | None:
+        """Train one model; None where there is nothing to train."""
         if draft.failure:
-            return ""
-        bound = hopeless_bound(leader(self.attempts, self.settings), self.settings)
-        chosen = draft.training | {"stop_below": bound}
-        with tools.using(self.toolbox):
-            try:
-                found = tools.pytorch_quick_evaluator(_path(draft), draft.model_name, chosen)
-            except tools.EvaluationFailedError as error:
-                return error.run_id
-        return str(found["run_id"])
+            return None
+        bound = hopeless_bound(find_best(self.attempts, self.settings), self.settings)
+        training = parse_training(draft.training)
+        return Trial(self.toolbox, source, draft.model_name, training, bound).run()
 
-    def _enter(self, draft: Draft, run_id: str, earlier: Sequence[Attempt]) -> Attempt:
+    def _enter(self, draft: Draft, trained: Attempt | None, earlier: Sequence[Attempt]) -> Attempt:
         """The attempt of a draft, before its decision; a resumed run finds it again.
 
         Different configs may have the same code: then there is nothing new to record.
         """
-        registry, workspace = Registry(self.toolbox.workspace), self.toolbox.workspace
-        for each in earlier:
-            if run_id == each.run_id:
-                draft.failure = f"it has the code and the training of attempt {each.number}"
-                run_id = ""
-
-        def is_same(each: Attempt) -> bool:
-            same = (each.number, each.failure) == (draft.number, draft.failure)
-            return each.run_id == run_id if run_id else same
-
-        if (found := next(filter(is_same, registry.attempts()), None)) is None:
-            folder = workspace.new_run()
-            found = Attempt(
-                run_id=folder.name, experiment_dir=workspace.relative(folder),
-                timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                dataset=self.settings.goal.dataset, metrics_summary={}, **draft.model_dump(),
-            )  # fmt: skip
+        registry = Registry(self.toolbox.workspace)
+        for attempt in earlier:
+            if trained is not None and trained.run_id == attempt.run_id:
+                draft.failure = f"it has the code and the training of attempt {attempt.number}"
+                trained = None
+        entered = trained or self._find_failed(registry, draft) or self._begin_failed(draft)
         changes = draft.model_dump(exclude={"failure", "notes"})
-        if not found.number:  # as the evaluator has entered it
-            changes["notes"] = list(dict.fromkeys((*draft.notes, *found.notes)))
-        attempt = found.model_copy(update=changes)
+        if not entered.number:  # as the evaluator has entered it
+            changes["notes"] = list(dict.fromkeys((*draft.notes, *entered.notes)))
+        attempt = entered.model_copy(update=changes)
         registry.put(attempt)
         if draft.summary:
-            write_json(workspace.root / attempt.experiment_dir / SUMMARY, draft.summary)
+            write_json(
+                self.toolbox.workspace.root / attempt.experiment_dir / SUMMARY, draft.summary
+            )
         return attempt
 
+    def _find_failed(self, registry: Registry, draft: Draft) -> Attempt | None:
+        """The record of a draft that failed before its training, of a run that is resumed."""
+        for attempt in registry.attempts():
+            if (attempt.number, attempt.failure) == (draft.number, draft.failure):
+                return attempt
+        return None
 
-def _path(draft: Draft) -> str:
-    return f"src/models/candidate_{draft.number}_{draft.model_name}.py".lower()
+    def _begin_failed(self, draft: Draft) -> Attempt:
+        """A new record of a draft that failed before its training."""
+        workspace = self.toolbox.workspace
+        folder = workspace.new_run()
+        return Attempt(
+            run_id=folder.name, experiment_dir=workspace.relative(folder),
+            timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
+            dataset=self.settings.goal.dataset, metrics_summary={}, **draft.model_dump(),
+        )  # fmt: skip

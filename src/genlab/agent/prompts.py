@@ -1,7 +1,7 @@
-"""What prompts are made of: the problem, the format of answers, the history of attempts.
+"""What prompts are made of: the problem, the contract of a class, the history of attempts.
 
-Prompts depend on numbers and words of earlier attempts alone, never on clocks, folders or limits:
-a run that is resumed asks the same questions, which its journal answers.
+Prompts depend on what is recorded of earlier attempts alone, never on clocks, folders or limits: a
+run that is resumed asks the same questions, which its journal answers.
 """
 
 import json
@@ -9,15 +9,26 @@ from collections.abc import Sequence
 
 from genlab.agent.architecture.compare import compact
 from genlab.agent.config import Problem
+from genlab.agent.decisions import judge_attempt
+from genlab.agent.evaluator.estimates import Estimate, estimate
+from genlab.agent.goals import Goal
+from genlab.agent.modules import describe_contract
 from genlab.agent.registry import Attempt
 
 CHARACTERS_PER_TOKEN = 4  # of English and JSON, roughly
+MOST_CLASSES = 10  # whose recall is shown; of more, the lowest
+CURVE_POINTS = 8
 
-SYSTEM = """You are a researcher who designs neural networks in PyTorch. You answer with one JSON
-object that fits the schema. The budget is the same for every attempt; architecture and training are
-yours to choose. Change one or two things at a time, and say what you change and why. What counts is
-the mean over the seeds on validation images, and success is decided by measured numbers alone."""
-
+ROLE = """You are a researcher who designs neural networks in PyTorch. Architecture and training
+recipe are yours to choose; data and budget are fixed, and the same for every attempt. Measured
+numbers alone decide whether the goal is met."""
+ANSWER = """You answer with one JSON object that fits the schema. `lesson`, `strengths` and
+`weaknesses` are about the latest attempt, and stay empty before there is one. `change` says what
+you change and why. The module comes in one of three ways: `model_config` (another model writes its
+code), or `code` (the whole Python file, with model_config null), or neither: then the parent's
+module is trained by the new `eval_config`. `decision` is stop only where nothing is left to try."""
+SMALL_ANSWER = """You answer with one JSON object that fits the schema. `change` says what you
+change and why."""
 FORMAT = {
     "classify": """model_config holds `name` and `layers`, a list of {"type": ..., arguments},
 applied in order. `type` is any layer of torch.nn by name, or Residual {"layers": [...]}, Parallel
@@ -28,96 +39,203 @@ classes is added where it is missing.""",
     "generate": """model_config holds `name`, `encoder` and `decoder`, each a list of {"type": ...,
 arguments}, and `latent_dim`. `type` is any layer of torch.nn by name, or Residual, Parallel, Repeat
 or custom as a block. The encoder ends in mean and log variance of a normal posterior, the decoder
-in the parameters of a mixture of discretised logistics for each pixel; both ends are added. The
-prior is N(0, I).""",
+in the parameters of the likelihood; both ends are added. The prior is N(0, I).""",
 }
+CLASS_RULES = """One Python file; its torch.nn.Module is called Model and its constructor takes no
+arguments. Nothing runs when the file is imported."""
+LIKELIHOOD = """Likelihood: each pixel has a mixture of K discretised logistics over its 256 levels,
+one indicator for all channels. decode returns, along its channels and in this order, K logits, K x
+{channels} means, K x {channels} log scales{links}; K is free, {outputs} channels mean K = {k}.
+Levels lie on [-1, 1]; zeros spread the means evenly over them and give a log scale of -1.5.{chain}
+Training minimises -log p(x|z) + kl_weight * KL, KL weight and warm-up being keys of the recipe; the
+judge measures bits per dimension of -ELBO at kl_weight 1, with one z per image. Losses and curves
+are in bits per dimension."""
 TASKS = {
     "draft": "Propose a new design that differs in kind from those above.",
-    "improve": "Improve attempt {parent}; its config is below.",
-    "debug": "Attempt {parent} failed: {failure}. Correct it; its config is below.",
+    "improve": "Improve attempt {parent} by one or two changes. Its module:",
+    "debug": "Attempt {parent} failed: {failure}. Correct it. Its module:",
 }
-DECIDE = """Decide: iterate, achieved (only when the goal is reached on every seed) or stop (only \
-when nothing is left to try). Name strengths, weaknesses and the specific modifications to try \
-next."""
 
 
-def describe_problem(problem: Problem) -> str:
-    """Goal, data, budget and reference models, for prompts."""
-    settings, budget = problem.settings, problem.settings.budget
+def describe_problem(problem: Problem, *, small: bool = False) -> str:
+    """Goal, data, budget, contract and reference models, for prompts.
+
+    small: for a model whose context is short, without what it cannot use.
+    """
+    settings = problem.settings
+    goal = settings.goal
+    budget = settings.budget
     channels, height, width = problem.shape
     train, validation = problem.sizes
-    what = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
-    references = "; ".join(
-        f"{name} {values[settings.goal.metric]:.4g}"
-        for name, values in problem.references.items()
-        if settings.goal.metric in values
-    )
-    return (
-        f"Goal: {settings.goal.description}, on each of {settings.params.seeds} seeds.\n"
-        f"Data: {settings.goal.dataset}, images of {channels} x {height} x {width} in [0, 1],"
-        f" {what}; {train:,} for training, {validation:,} for validation.\n"
-        f"Budget of a training: {budget.examples:,} examples, {budget.seconds:g} s, at most"
-        f" {budget.max_parameters:,} parameters.\n"
-        f"Reference models, same data and judge: {references or 'none'}."
-    )
-
-
-def describe_task(kind: str, parent: Attempt | None) -> str:
-    """What is to be proposed, with the config of the attempt that it changes."""
-    if parent is None:
-        return TASKS[kind]
-    config = json.dumps({"model_config": parent.config, "training": parent.training})
-    lines = [TASKS[kind].format(parent=parent.number, failure=parent.failure), config]
-    if wanted := parent.review.get("modifications"):
-        lines.append(f"You wanted to try next: {'; '.join(map(str, wanted))}.")
+    classes = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
+    lines = [
+        f"The user's words: {goal.text}",
+        f"Goal: {goal.description}. It is met where the 95 % lower bound of the mean over"
+        f" {settings.params.confirmation_seeds} new seeds, and over items, reaches it.",
+        f"Data: {goal.dataset}, images of {channels} x {height} x {width} in [0, 1], {classes};"
+        f" {train:,} for training, {validation:,} for validation.",
+        f"Budget of a training: {budget.examples:,} examples, {budget.seconds:g} s of CPU time, at"
+        f" most {budget.max_parameters:,} parameters; {settings.params.seeds} seeds per attempt.",
+        describe_references(problem),
+    ]
+    if not small:
+        contract = describe_contract(problem.task, problem.shape, problem.outputs)
+        lines.append(f"Class: {CLASS_RULES} {contract}")
+        if problem.task == "generate":
+            lines.append(describe_likelihood(problem))
     return "\n".join(lines)
 
 
-def describe_result(attempt: Attempt, metric: str) -> str:
-    """A finished attempt, for a decision on it."""
-    lines = [f"Attempt {attempt.number} is measured: {describe(attempt, metric)}."]
-    if attempt.analysis:
-        lines.append(f"On its structure: {attempt.analysis}")
-    if curve := attempt.seeds[0].get("curve"):
-        points = curve[:: max(1, len(curve) // 8)]
-        lines.append(f"Training loss: {' '.join(f'{value:.3g}' for value in points)}")
-    return "\n".join([*lines, DECIDE])
+def describe_references(problem: Problem) -> str:
+    """Reference models with their standard errors, and those that meet the goal already."""
+    goal = problem.settings.goal
+    shown = []
+    for name, metrics in problem.references.items():
+        if goal.metric not in metrics:
+            continue
+        words = f"{name} {metrics[goal.metric]:.4g}"
+        if error := metrics.get(f"{goal.metric}_error"):
+            words += f" ± {error:.2g} ({metrics.get('trainings', 1):g} seeds)"
+        if goal.score(metrics[goal.metric]) >= goal.score(goal.threshold):
+            words += ", which reaches the threshold already"
+        shown.append(words)
+    return f"Reference models, same data and judge: {'; '.join(shown) or 'none'}."
 
 
-def describe_history(attempts: Sequence[Attempt], metric: str, room: int) -> str:
-    """Every attempt, newest last; the oldest are shortened first to fit `room` characters."""
-    numbers = {each.run_id: each.number for each in attempts}
-    lines = [_line(each, metric, numbers, whole=True) for each in attempts]
-    for position, each in enumerate(attempts):
+def describe_likelihood(problem: Problem) -> str:
+    """Order, offsets and components of the likelihood that a decoder parametrises."""
+    channels = problem.shape[0]
+    links = channels * (channels - 1) // 2
+    chain = " Each channel's mean gains tanh(link) times the earlier channels." if links else ""
+    return LIKELIHOOD.format(
+        channels=channels,
+        links=f", K x {links} links between channels" if links else "",
+        outputs=problem.outputs,
+        k=problem.outputs // (1 + 2 * channels + links),
+        chain=chain,
+    )
+
+
+def describe_progress(problem: Problem, attempts: int, tokens: float) -> str:
+    """Attempts used and left, and tokens spent of those allowed."""
+    params = problem.settings.params
+    spent = f"{tokens:,.0f} tokens"
+    if params.max_tokens:
+        spent += f" of {params.max_tokens:,}"
+    left = params.max_iterations - attempts
+    return f"Attempts: {attempts} of {params.max_iterations} used, {left} left. Spent: {spent}."
+
+
+def describe_task(kind: str, parent: Attempt | None, code: str = "") -> str:
+    """What is to be proposed, with config, recipe and code of the attempt that it changes."""
+    if parent is None:
+        return TASKS[kind]
+    stated = {"model_config": parent.config or None, "eval_config": parent.training}
+    lines = [TASKS[kind].format(parent=parent.number, failure=parent.failure), json.dumps(stated)]
+    if code:
+        lines.append(f"```python\n{code.rstrip()}\n```")
+    return "\n".join(lines)
+
+
+def describe_history(
+    attempts: Sequence[Attempt], goal: Goal, room: int, *, small: bool = False
+) -> str:
+    """Every attempt, newest last; the oldest are shortened first to fit `room` characters.
+
+    small: without seconds, so that a run of a fixed seed asks the same on any machine.
+    """
+    if not attempts:
+        return "Nothing has been tried yet."
+    numbers = {attempt.run_id: attempt.number for attempt in attempts}
+    lines = [_line(attempt, goal, numbers, whole=True, small=small) for attempt in attempts]
+    for position, attempt in enumerate(attempts):
         if sum(map(len, lines)) > room:
-            lines[position] = _line(each, metric, numbers, whole=False)
-    return "\n".join(["Attempts so far:", *lines]) if lines else "Nothing has been tried yet."
+            lines[position] = _line(attempt, goal, numbers, whole=False, small=small)
+    if curve := [] if small else describe_curve(attempts[-1]):
+        lines.append(f"Training loss of the latest: {' '.join(curve)}")
+    if attempts[-1].analysis:
+        lines.append(f"On its code: {attempts[-1].analysis}")
+    return "\n".join(["Attempts so far:", *lines])
 
 
-def describe(attempt: Attempt, metric: str) -> str:
-    """The numbers of an attempt with their spread over seeds, or why there are none."""
+def describe_curve(attempt: Attempt) -> list[str]:
+    """A few points of the first seed's training loss."""
+    curve = attempt.seeds[0].get("curve", []) if attempt.seeds else []
+    return [f"{value:.3g}" for value in curve[:: max(1, len(curve) // CURVE_POINTS)]]
+
+
+def describe(attempt: Attempt, goal: Goal, *, small: bool = False) -> str:
+    """The numbers of an attempt with their standard errors, or why there are none."""
     if attempt.failure:
         return f"failed: {attempt.failure}"
-    values = attempt.values(metric)
-    others = " ".join(
-        f"{name} {attempt.metrics_summary[name]:.4g}"
-        for name in ("train_loss", "val_loss", "kl")
-        if name != metric and isinstance(attempt.metrics_summary.get(name), float)
-    )
-    spread = f" (min {min(values):.4f}, max {max(values):.4f})" if len(values) > 1 else ""
-    mean = sum(values) / len(values)
-    size = f"{attempt.parameters:,} parameters" if attempt.parameters else ""
-    seeds = f"{len(values)} seed{'s' * (len(values) != 1)}"
-    return ", ".join(filter(None, [f"{metric} {mean:.4f}{spread}, {seeds}", size, others]))
+    words = []
+    for metric in (goal.metric, "macro_f1", "val_loss", "train_loss", "kl"):
+        measured = estimate(attempt.seeds, metric)
+        if measured is not None and (metric == goal.metric or not small):
+            words.append(f"{metric} {_show(measured)}")
+    count = len(attempt.seeds)
+    words.append(f"{count} seed{'s' * (count != 1)}")
+    if attempt.confirmation and (measured := estimate(attempt.confirmation, goal.metric)):
+        words.append(f"on {measured.trainings} new seeds {_show(measured)}")
+    verdict = attempt.verdict or judge_attempt(attempt, goal)
+    words.append(verdict)
+    if attempt.parameters:
+        words.append(f"{attempt.parameters:,} parameters")
+    if not small:
+        words += describe_cost(attempt)
+        words += describe_recall(attempt)
+    return ", ".join(words)
 
 
-def _line(attempt: Attempt, metric: str, numbers: dict[str, int], *, whole: bool) -> str:
+def describe_cost(attempt: Attempt) -> list[str]:
+    """Multiply-adds, seconds of a training, and the seeds that the clock has cut."""
+    words = []
+    if adds := attempt.metrics_summary.get("multiply_adds"):
+        words.append(f"{adds / 1e6:.3g} M multiply-adds")
+    if attempt.seeds:
+        longest = max(result.get("seconds", 0.0) for result in attempt.seeds)
+        words.append(f"{longest:.0f} s per training")
+    if attempt.cut_seeds:
+        words.append(f"cut: seeds {', '.join(map(str, attempt.cut_seeds))}")
+    return words
+
+
+def describe_recall(attempt: Attempt) -> list[str]:
+    """Recall per class, in per cent, of the first seed; of many classes the lowest."""
+    recall = attempt.seeds[0].get("recall") or [] if attempt.seeds else []
+    if not recall:
+        return []
+    if len(recall) <= MOST_CLASSES:
+        return [f"recall in % by class {' '.join(f'{100 * share:.0f}' for share in recall)}"]
+    lowest = sorted(range(len(recall)), key=recall.__getitem__)[: MOST_CLASSES // 2]
+    return [f"lowest recall {', '.join(f'class {k} {100 * recall[k]:.0f} %' for k in lowest)}"]
+
+
+def _show(measured: Estimate) -> str:
+    error = f" ± {measured.error:.2g}" if measured.error else ""
+    return f"{measured.mean:.4f}{error}"
+
+
+def _line(
+    attempt: Attempt, goal: Goal, numbers: dict[str, int], *, whole: bool, small: bool
+) -> str:
     parent = f" of {numbers[attempt.parent]}" if attempt.parent in numbers else ""
-    head = f"{attempt.number} ({attempt.kind or 'tool'}{parent}): {describe(attempt, metric)}"
-    if not whole or not attempt.config:
-        return head
-    parts = [head, f"change: {attempt.change}" if attempt.change else ""]
-    if attempt.built:
-        parts.append(f"built differs: {'; '.join(attempt.built[:3])}")
-    parts.append(compact(*attempt.design))
-    return " | ".join(filter(None, parts))
+    measured = describe(attempt, goal, small=small)
+    parts = [f"{attempt.number} ({attempt.kind or 'tool'}{parent}): {measured}"]
+    if attempt.change:
+        parts.append(f"change: {attempt.change if whole else attempt.change[:100]}")
+    lesson = attempt.review.get("lesson") or attempt.review.get("sentence")
+    if lesson:
+        parts.append(f"lesson: {lesson if whole else lesson[:100]}")
+    if whole:
+        parts += [
+            f"{name}: {attempt.review[name]}"
+            for name in ("strengths", "weaknesses")
+            if attempt.review.get(name)
+        ]
+        parts += [note for note in attempt.notes if "hopeless" in note or "stopped" in note]
+        if attempt.built:
+            parts.append(f"built differs: {'; '.join(attempt.built[:3])}")
+        if attempt.config:
+            parts.append(compact(*attempt.design))
+    return " | ".join(parts)

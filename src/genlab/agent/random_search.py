@@ -15,10 +15,10 @@ from typing import Any
 
 from genlab.agent.config import Problem, Settings
 from genlab.agent.loop import Loop, Progress
+from genlab.agent.modules import assemble
 from genlab.agent.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Draft, Registry
 from genlab.agent.tools.evaluation import Trial
-from genlab.agent.tools.model import write_code
 from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import PROJECT, SEARCH, Workspace, key_of, lay_out
 from genlab.core.errors import GenlabError
@@ -114,10 +114,12 @@ def write_drawn(settings: Settings, workspace: Workspace, target: Path) -> list[
             "timestamp": "",
             "wall_seconds": 0.0,
             "seeds": [{**result, "seconds": 0.0} for result in attempt.seeds],
+            "confirmation": [{**result, "seconds": 0.0} for result in attempt.confirmation],
         }
         if "seconds" in attempt.metrics_summary:
             changes["metrics_summary"] = {**attempt.metrics_summary, "seconds": 0.0}
         registry.put(attempt.model_copy(update=changes))
+    registry.write()
     registry.path.with_suffix(".lock").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     part.rename(target)
@@ -141,7 +143,7 @@ class SearchLoop(Loop):
     decided as without it: what was foreseen wrongly is left.
     """
 
-    def _train(self, draft: Draft) -> str:
+    def _train(self, draft: Draft, source: str) -> Attempt | None:
         params = self.settings.params
         toolbox = self.toolbox
 
@@ -157,7 +159,7 @@ class SearchLoop(Loop):
         parallel = params.candidates == 1 and (os.cpu_count() or 1) > 1
         toolbox.look_ahead = look_ahead if parallel else None
         toolbox.forget_foreseen()
-        return super()._train(draft)
+        return super()._train(draft, source)
 
     def foresee_trial(self, draft: Draft, attempt: Attempt) -> Trial:
         """The evaluation after `attempt`, of `draft`, by the seeds that it has.
@@ -165,9 +167,9 @@ class SearchLoop(Loop):
         Raises a GenlabError where no further network is found.
         """
         decided = attempt.model_copy(update=draft.model_dump(exclude={"failure", "notes"}))
-        following = self.planner.propose([*self.attempts, decided], [])
+        following = self.planner.search([*self.attempts, decided], [])
         config, training = following.design
-        source, _ = write_code(self.toolbox, config)
+        source = assemble(self.toolbox, config).source
         return Trial(self.toolbox, source, following.model_name, training)
 
 

@@ -3,6 +3,7 @@
 The report, the stage's snapshot, the command line and the page read runs from here.
 """
 
+import math
 import statistics
 from collections import Counter
 from dataclasses import dataclass
@@ -12,17 +13,19 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from genlab.agent.config import Settings
-from genlab.agent.decisions import leader, reaches
-from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import SEARCH, Workspace
+from genlab.agent.decisions import find_best
+from genlab.agent.registry import OLD_VERDICTS, Attempt, Registry
+from genlab.agent.workspace import JOURNAL, SEARCH, Workspace
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
+from genlab.llm.journal import read_entries
 
 RUN, KIND, VERSION = "run.json", "agent run", 2
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
-REFERENCES = TypeAdapter(dict[str, dict[str, int | float]])
+NORMAL = 1.96  # standard errors of a difference, two-sided 95 %
+REFERENCES = TypeAdapter(dict[str, dict[str, Any]])
 SPENT = TypeAdapter(dict[str, float])
 
 
@@ -34,7 +37,7 @@ class RunRecord:
     verdict: str
     backend: str
     settings: Settings
-    references: dict[str, dict[str, float]]
+    references: dict[str, dict[str, Any]]
     spent: dict[str, float]
     attempts: list[Attempt]
     search: list[Attempt]
@@ -42,12 +45,12 @@ class RunRecord:
     @cached_property
     def best(self) -> Attempt | None:
         """The attempt that the run is judged by."""
-        return leader(self.attempts, self.settings)
+        return find_best(self.attempts, self.settings)
 
     @cached_property
     def best_of_search(self) -> Attempt | None:
         """The attempt that it is compared with."""
-        return leader(self.search, self.settings)
+        return find_best(self.search, self.settings)
 
     @cached_property
     def comparison(self) -> dict[str, Any] | None:
@@ -59,19 +62,57 @@ class RunRecord:
         return compare(values[0], values[1], higher=goal.higher) if len(values) == 2 else None
 
     def first_reached(self, attempts: list[Attempt]) -> int | None:
-        """The number of the first attempt that reached the goal on every seed."""
-        return next((each.number for each in attempts if reaches(each, self.settings)), None)
+        """The number of the first attempt that met the goal."""
+        return next((attempt.number for attempt in attempts if attempt.verdict == "met"), None)
 
     @property
     def sentence(self) -> str:
         """The verdict for people."""
-        goal, seeds = self.settings.goal, self.settings.params.seeds
-        if self.verdict == "achieved" and self.best is not None:
-            reached = f"attempt {self.best.number} reaches {goal.description}"
-            return f"Goal reached: {reached}, on {'all ' if seeds > 1 else ''}{seeds} seeds."
+        goal = self.settings.goal
+        best = self.best
+        if self.verdict == "met" and best is not None:
+            return f"Goal met: attempt {best.number} has {goal.description}{self.on_test}."
         if self.verdict.startswith("stopped: "):
-            return f"Goal not reached; {self.verdict}."
+            undecided = best is not None and best.verdict == "undecided"
+            outcome = "Goal undecided" if undecided else "Goal not met"
+            return f"{outcome}; {self.verdict}{self.on_test}."
         return "The run has not finished: the same command resumes it."
+
+    @property
+    def passed_on(self) -> str:
+        """Words of the goal that only the planner is told; no number enforces them."""
+        return ""
+
+    @property
+    def on_test(self) -> str:
+        """What the test set says of the best attempt, to be appended to a sentence."""
+        goal = self.settings.goal
+        test = self.best.test if self.best else {}
+        if goal.metric not in test:
+            return ""
+        words = f"; on test {test[goal.metric]:.4f}"
+        if interval := test.get(f"{goal.metric}_interval"):
+            words += f" ({interval[0]:.4f} to {interval[1]:.4f})"
+        return words + (f": {test['verdict']}" if "verdict" in test else "")
+
+    @property
+    def against_references(self) -> list[str]:
+        """The best attempt beside each reference model on the test set; noise is called noise."""
+        goal = self.settings.goal
+        test = self.best.test if self.best else {}
+        lines = []
+        for name, metrics in self.references.items():
+            on_test = metrics.get("test", {})
+            if goal.metric not in test or goal.metric not in on_test:
+                continue
+            gain = goal.score(test[goal.metric]) - goal.score(on_test[goal.metric])
+            errors = [found.get(f"{goal.metric}_error", 0.0) for found in (test, on_test)]
+            noise = NORMAL * math.hypot(*errors)
+            relation = "within the noise of"
+            if abs(gain) > noise:
+                relation = "better than" if gain > 0 else "worse than"
+            lines.append(f"{relation} {name} ({on_test[goal.metric]:.4f} on test)")
+        return lines
 
     @property
     def line(self) -> str:
@@ -98,6 +139,13 @@ class RunRecord:
         return self.spent or (self.attempts[-1].spend if self.attempts else {})
 
     @property
+    def questions(self) -> dict[str, int]:
+        """Number of questions by what they asked for, such as Proposal and Code."""
+        entries = read_entries(self.workspace.root / JOURNAL)
+        asked = [entry.request for entry in entries if entry.kind == "answer"]
+        return dict(Counter(request.get("schema") or "call of a tool" for request in asked))
+
+    @property
     def seconds(self) -> float:
         """Wall time of all attempts, answers included."""
         return sum(each.wall_seconds for each in self.attempts)
@@ -111,6 +159,7 @@ class RunRecord:
     def limitations(self) -> list[str]:
         """What the numbers do not say."""
         params, seeds, count = self.settings.params, self.settings.params.seeds, len(self.attempts)
+        apart = len(self.passed_on.split())
         small = params.backend == "embedded" and not params.gguf
         replaced = self.planned_by.get("search", 0) if params.backend != "search" else 0
         every, alone = [*self.attempts, *self.search], self.comparison is None
@@ -120,9 +169,10 @@ class RunRecord:
             " run, and the template writes all code.": small,
             f"A training sees {params.examples:,} examples of {params.subset:,} different items at"
             " most. The order of models can change with longer training.": True,
-            f"The best of {count} attempts was chosen on the validation items that it is shown"
-            " with, which is optimistic. The test set is not used for it.": True,
+            f"The best of {count} attempts was chosen by the first seeds and the validation items"
+            " that it is shown with, which is optimistic; new seeds and the test set aren't.": True,
             f"With {seeds} seeds small differences between models are noise.": seeds < 5,
+            f"{apart} of the goal's words are enforced by nothing: {self.passed_on}.": apart,
             f"In {replaced} of {count} attempts the planner gave no usable answer and random search"
             " proposed instead.": replaced,
             f"The clock ended the training of {cut} attempts (search's included): their numbers"
@@ -160,7 +210,7 @@ def write_run(
     settings: Settings,
     verdict: str,
     backend: str,
-    references: dict[str, dict[str, float]],
+    references: dict[str, dict[str, Any]],
     spent: dict[str, float] | None = None,
 ) -> None:
     """Write what a report needs beside the registry; spent: of a run that has ended."""
@@ -177,10 +227,11 @@ def read_run(workspace: Workspace) -> RunRecord:
     try:
         if stored["version"] != VERSION:
             raise ValueError(stored["version"])
+        verdict = OLD_VERDICTS.get(stored["verdict"], str(stored["verdict"]))
         settings = Settings.from_json(stored["settings"])
         references = REFERENCES.validate_python(stored["references"])
         spent = SPENT.validate_python(stored.get("spent", {}))
-        found = (str(stored["verdict"]), str(stored["backend"]), settings, references, spent)
+        found = (verdict, str(stored["backend"]), settings, references, spent)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         fault = "is damaged or of another version of genlab"
         raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error

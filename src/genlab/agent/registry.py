@@ -1,7 +1,7 @@
 """What was tried: one record per attempt, `results.json` in the folder of the attempt.
 
 `experiments/registry.json`, a plain list, repeats them for other programs. It is written as a whole
-under a lock, and never read.
+under a lock at every decision, and never read.
 """
 
 import json
@@ -9,10 +9,11 @@ import math
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime, timezone
 from typing import Any, Literal
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from genlab.agent.architecture.schema import ModelConfig
 from genlab.agent.architecture.training import Training
@@ -20,11 +21,23 @@ from genlab.agent.workspace import REGISTRY, Workspace, hold
 from genlab.core.errors import GenlabError, violations
 from genlab.core.io import read_json, write_json
 
+Verdict = Literal["", "met", "missed", "undecided", "failed"]
+OLD_VERDICTS = {"achieved": "met", "iterate": "missed", "stop": "missed"}  # of runs before
 RESULTS, CONFIG_FILE, CODE = "results.json", "model_config.yaml", "model_code.py"
 SUMMARY, WEIGHTS = "summary.json", "weights.safetensors"
 LOCK_TIMEOUT = 30.0  # seconds
 
 Design = tuple[ModelConfig, Training]
+
+
+class Review(BaseModel):
+    """What the planner makes of an attempt once it is measured."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    lesson: str = Field("", max_length=400, description="what the last attempt's result teaches")
+    strengths: str = Field("", max_length=400)
+    weaknesses: str = Field("", max_length=400)
 
 
 class Draft(BaseModel):
@@ -44,7 +57,9 @@ class Draft(BaseModel):
     analysis: str = ""  # of its code, by the tools' language model
     failure: str = ""  # why there is no number, one line
     notes: list[str] = Field(default_factory=list)
-    summary: dict[str, Any] = Field(default_factory=dict, exclude=True)  # in a file of its folder
+    # In files of its folder:
+    code: str = Field("", exclude=True)  # that came with the proposal
+    summary: dict[str, Any] = Field(default_factory=dict, exclude=True)
 
     @property
     def design(self) -> Design:
@@ -63,16 +78,22 @@ class Attempt(Draft):
     dataset: str
     metrics_summary: dict[str, Any]  # means over seeds, parameters and multiply-adds
     experiment_dir: str
-    decision: str = ""  # a sentence
-    verdict: Literal["", "iterate", "achieved", "stop", "failed"] = ""
+    decision: str = ""  # one line, such as "Iterate: more layers"
+    verdict: Verdict = ""  # what the numbers say about the goal
     code_origin: str = ""  # who wrote the code: llm, llm+repaired(n), template, file
     built: list[str] = Field(default_factory=list)  # what differs between config and module
     seeds: list[dict[str, Any]] = Field(default_factory=list)  # the evaluator's SeedResult each
+    confirmation: list[dict[str, Any]] = Field(default_factory=list)  # the same, of new seeds
     digest: str = ""  # of code, class, training, budget, data
     review: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: float = 0.0  # since the decision before it
     spend: dict[str, float] = Field(default_factory=dict)  # of the run, up to here
     test: dict[str, Any] = Field(default_factory=dict)  # of the best attempt alone
+
+    @field_validator("verdict", mode="before")
+    @classmethod
+    def _read_old_verdict(cls, value: Any) -> Any:
+        return OLD_VERDICTS.get(value, value)
 
     def values(self, metric: str) -> list[float]:
         """The value of `metric` for every seed that has one; none where the attempt failed."""
@@ -88,11 +109,35 @@ class Attempt(Draft):
         """The values of `metric`, one per seed, for people."""
         return " / ".join(f"{value:.4f}" for value in self.values(metric)) or "–"
 
+    def show_confirmation(self, metric: str) -> str:
+        """The values of `metric` on new seeds, for people."""
+        return " / ".join(f"{result['metrics'][metric]:.4f}" for result in self.confirmation)
+
+    @property
+    def recipe(self) -> str:
+        """The training recipe in a line; empty where the record has none."""
+        return " ".join(f"{key} {value}" for key, value in self.training.items() if value)
+
+    @property
+    def cut_seeds(self) -> list[int]:
+        """Seeds whose training the time limit has ended."""
+        return [result["seed"] for result in self.seeds if result.get("cut")]
+
     @property
     def parameters(self) -> int | None:
         """Number of parameters; None where the model could not be built."""
         found = self.metrics_summary.get("parameters")
         return None if found is None else int(found)
+
+
+def show_record(attempt: Attempt) -> dict[str, Any]:
+    """A record as registry.json has it: seconds of UTC, and a folder that ends in a slash."""
+    record = attempt.model_dump(mode="json")
+    record["experiment_dir"] = f"{attempt.experiment_dir.rstrip('/')}/"
+    if attempt.timestamp:
+        moment = datetime.fromisoformat(attempt.timestamp).astimezone(timezone.utc)
+        record["timestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return record
 
 
 class Registry:
@@ -118,12 +163,11 @@ class Registry:
         with self.locked():
             stored = json.loads(attempt.model_dump_json())  # NaN and infinity become null
             write_json(self.workspace.root / attempt.experiment_dir / RESULTS, stored)
-            self.write()
 
     def write(self) -> None:
-        """Write registry.json again."""
+        """Write registry.json again, as other programs read it."""
         with self.locked():
-            write_json(self.path, [each.model_dump(mode="json") for each in self.attempts()])
+            write_json(self.path, [show_record(attempt) for attempt in self.attempts()])
 
     def number_only(self, attempts: Sequence[Attempt]) -> None:
         """Take the numbers of all but these: an earlier start may have gone another way."""
@@ -131,6 +175,7 @@ class Registry:
         for each in self.attempts():
             if each.number and each.run_id not in kept:
                 self.put(each.model_copy(update={"number": 0}))
+        self.write()
 
     def recover(self) -> None:
         """Remove what a killed process left half written; for a run that holds the workspace.

@@ -14,16 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy as np
+import numpy.typing as npt
 
 from genlab.agent.goals import METRICS, Goal
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Attempt
-from genlab.agent.workspace import JOURNAL, Workspace
+from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
 from genlab.core.io import write_bytes, write_json, write_text
 
 MARKDOWN, PAGE, PLOT = "report.md", "report.html", "progress.png"
+PICTURE = "samples.png"  # of a generative model
 LONGEST = 600  # characters of a remark
 HEIGHT = 4.2  # inches of the figure
+Images = npt.NDArray[np.uint8]
 
 
 def write(workspace: Workspace) -> Path:
@@ -34,11 +38,15 @@ def write(workspace: Workspace) -> Path:
     draw_progress(folder / PLOT, run)
     path = workspace.root / run.best.experiment_dir / CODE if run.best else Path()
     code = path.read_text(encoding="utf-8") if path.is_file() else ""
-    text = _render("report.md.j2", run=run, code=code)
+    samples = (folder / SAMPLES).is_file()
+    if samples:
+        draw_samples(folder / PICTURE, np.load(folder / SAMPLES, allow_pickle=False))
+    text = _render("report.md.j2", run=run, code=code, samples=samples)
     write_text(folder / MARKDOWN, text)
-    figure = base64.b64encode((folder / PLOT).read_bytes()).decode()
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    body = body.replace(f'src="{PLOT}"', f'src="data:image/png;base64,{figure}"')
+    for name in (PLOT, PICTURE) if samples else (PLOT,):
+        figure = base64.b64encode((folder / name).read_bytes()).decode()
+        body = body.replace(f'src="{name}"', f'src="data:image/png;base64,{figure}"')
     write_text(folder / PAGE, _render("report.html.j2", title=run.settings.goal.text, body=body))
     return folder / PAGE
 
@@ -128,6 +136,13 @@ def draw_progress(path: Path, run: RunRecord) -> None:
         figure.legend(loc="outside lower center", ncols=3)
 
 
+def draw_samples(path: Path, draws: Images) -> None:
+    """Draw samples of a generative model to a PNG. draws: uint8 (n, height, width, channels)."""
+    from genlab.evaluation.figures.image_grids import image_samplers
+
+    image_samplers(path, {"samples of the best model, z ~ N(0, I)": draws})
+
+
 def write_snapshot(
     workspace: Workspace, output: Path, metrics: Path, results: Path, plots: Path
 ) -> RunRecord:
@@ -136,7 +151,7 @@ def write_snapshot(
     metrics: file of the headline, at most five numbers. results: file of all numbers.
     """
     run, best = read_run(workspace), Path()
-    files = [workspace.experiments / name for name in (MARKDOWN, PAGE, PLOT)]
+    files = [workspace.experiments / name for name in (MARKDOWN, PAGE, PLOT, PICTURE)]
     if run.best is not None:
         best = workspace.root / run.best.experiment_dir
         files += [best / name for name in (CODE, CONFIG_FILE, WEIGHTS)]
@@ -171,7 +186,7 @@ def numbers(run: RunRecord) -> dict[str, Any]:
         "goal": goal.description,
         "metric": goal.metric,
         "verdict": run.verdict,
-        "reached": run.verdict == "achieved",
+        "reached": run.verdict == "met",
         "attempts": len(run.attempts),
         "planned_by": run.planned_by,
         "written_by": run.written_by,

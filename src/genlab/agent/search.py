@@ -39,7 +39,7 @@ def choose_parent(
     three times in a row; else the attempt with the best mean is improved.
     """
     rng, goal = random.Random(f"{settings.seed}:{number}"), settings.goal
-    usable = [each for each in attempts if each.config]  # others were called by hand
+    usable = [attempt for attempt in attempts if attempt.kind]  # others were called by hand
     if sum(not each.parent for each in usable) < settings.params.drafts:
         return "draft", None, rng
     known, parents = {each.run_id: each for each in usable}, {each.parent for each in usable}

@@ -32,6 +32,7 @@ EXPERIMENTS, REGISTRY, LOCK = "experiments", "registry.json", "run.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 JOURNAL = "transcript.jsonl"  # of a run, in its workspace
 SEARCH = "search"  # folder of the workspace in which search works beside the run
+SAMPLES = "samples.npy"  # of a generative model, in the folder of the attempts
 SLUG_LENGTH = 40
 
 
@@ -89,14 +90,14 @@ def hold(lock: BaseFileLock, fault: str) -> Iterator[None]:
 
 
 def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
-    """Make the project `workspaces/<project_name>/` under `base_dir`, without a goal.
+    """Make the project `base_dir`/`project_name`, without a goal.
 
     Raises a GenlabError where the name is no plain name, or where that folder holds something.
     """
     if not NAME.fullmatch(project_name):
         rule = "letters, digits, - and _, at most 64"
         raise GenlabError(f"project name must be {rule}, got {project_name!r}")
-    return lay_out(Path(base_dir) / "workspaces" / project_name)
+    return lay_out(Path(base_dir) / project_name)
 
 
 def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:

@@ -52,6 +52,7 @@ _SEARCH = (
     "genlab.agent.evaluator",
     "genlab.agent.goals",
     "genlab.agent.loop",
+    "genlab.agent.modules",
     "genlab.agent.planner",
     "genlab.agent.random_search",
     "genlab.agent.registry",
@@ -127,7 +128,13 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.vae.sampling.posterior",
     ),
     "agent_search": ("stages.agent_search", *_SEARCH),
-    "agent_iterate": ("stages.agent_iterate", *_ATTEMPTS, "genlab.agent", *_FIGURE),
+    "agent_iterate": (
+        "stages.agent_iterate",
+        *_ATTEMPTS,
+        "genlab.agent",
+        "genlab.evaluation.figures.image_grids",
+        *_FIGURE,
+    ),
     "benchmark": (
         "stages.benchmark",
         "genlab.__init__",
@@ -172,7 +179,7 @@ EXCEPTIONS: Mapping[str, str] = {
 DOCUMENTED: Mapping[str, str] = {
     "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
     "genlab.agent.architecture.training": "descriptions in the JSON schema of eval_config",
-    "genlab.agent.planner": "description of the schema of reviews",
+    "genlab.agent.registry": "descriptions in the schema of reviews",
     "genlab.agent.tools": "descriptions of the tools that a language model calls",
     "genlab.benchmark.judge": "description of the schema of verdicts",
 }

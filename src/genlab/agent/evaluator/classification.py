@@ -12,9 +12,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def measure(logits: Floats, labels: npt.NDArray[np.int64], *, bootstrap: int = 0) -> dict[str, Any]:
-    """`accuracy`, `macro_f1`, `val_loss` (cross-entropy in nats per item) and `n`.
+    """`accuracy`, `macro_f1`, `val_loss` (cross-entropy in nats per item), `n` and `recall`.
 
-    bootstrap: resamples of the items behind `intervals`, at 95 %; without any there are none.
+    recall: of each class; 0 where it does not occur. bootstrap: resamples of the items behind
+    `intervals`, at 95 %; without any there are none.
     """
     n, classes = logits.shape
     one_hot, found = np.eye(classes), logits.argmax(axis=1)
@@ -35,6 +36,8 @@ def measure(logits: Floats, labels: npt.NDArray[np.int64], *, bootstrap: int = 0
 
     whole = metrics_of(rows.sum(axis=0, keepdims=True))
     metrics: dict[str, Any] = {name: float(value[0]) for name, value in whole.items()}
+    labelled = np.maximum(one_hot[labels].sum(axis=0), 1)
+    metrics["recall"] = (right.sum(axis=0) / labelled).tolist()
     if bootstrap:
         resampled = metrics_of(resampled_sums(rows, bootstrap=bootstrap, seed=0))
         metrics["intervals"] = percentile_intervals(resampled, n)

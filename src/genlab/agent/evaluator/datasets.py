@@ -72,7 +72,7 @@ class Data:
 
 
 def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data:
-    """Read the parts that selection sees: `subset` and `validation` items at random.
+    """Read the parts that selection sees: `subset` and `validation` items at random; 0 is all.
 
     dataset: a name, or `path:` with what `datasets.readers` reads.
     root: the folder that holds the named datasets' folders. Raises GenlabError of one line where
@@ -81,7 +81,7 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data
     read, rng = _reader(dataset, root), np.random.default_rng(0)
     whole = [read(split) for split in ("train", "val")]
     train, val = (
-        part.take(np.sort(rng.permutation(len(part))[:count]))
+        part.take(np.sort(rng.permutation(len(part))[: count or len(part)]))
         for part, count in zip(whole, (subset, validation), strict=True)
     )
     known = [*whole, read("test")] if _is_own(dataset) else whole

@@ -43,7 +43,9 @@ QUERIES = 500  # draws that are searched for copies of training images
 MEMORISED = 0.5  # share of near copies from which draws are not the model's
 ANSWER_BYTES = 192 * MIB  # of decoded parameters per job
 FIRST, CHUNK = 250, 250  # codes of the first job, whose answer tells the size; items at a time
-BOOTSTRAP, FRECHET_BOOTSTRAP = 1000, 100
+BOOTSTRAP = 1000
+FRECHET_BOOTSTRAP = 100  # on the test part
+FRECHET_RESAMPLES = 20  # on the validation part, for each seed
 
 
 class GenerativeJudge:
@@ -69,18 +71,18 @@ class GenerativeJudge:
         """Metrics on a part, with `intervals`, and bits per dimension of the items before it.
 
         items: those before the part, and the part's. Metrics are `bits_per_dim`, `kl` (nats per
-        item), `n`, `frechet_distance` and `near_duplicate_rate` of n draws. Intervals are exact
-        where nothing is before the part. Raises EvaluationError where an answer is not finite or
-        misshapen, or where draws are copies of training images.
+        item), `n`, `frechet_distance` and `near_duplicate_rate` of n draws. The intervals of the
+        distance are finer where nothing is before the part. Raises EvaluationError where an answer
+        is not finite or misshapen, or where draws are copies of training images.
         """
         nll, kl, latents = self.elbo_terms(job, weights, items)
         split, bits = len(items) - len(part), (nll + kl) * self.bits
         columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
-        found = mean_metrics(columns, bootstrap=1 if split else BOOTSTRAP, seed=0)
+        found = mean_metrics(columns, bootstrap=BOOTSTRAP, seed=0)
         if self.frechet:
             self._extractor = self._extractor or load_extractor(self.data)
             draws = self.draw(job, weights, latents, min(len(part), MOST_DRAWS))
-            resamples = 1 if split else FRECHET_BOOTSTRAP
+            resamples = FRECHET_RESAMPLES if split else FRECHET_BOOTSTRAP
             close = compare_draws(draws, part, self.data, self._extractor, resamples)
             found |= {**close, "intervals": found["intervals"] | close["intervals"]}
         return found, float(bits[:split].mean()) if split else math.nan

@@ -10,11 +10,11 @@ training items for longer than asked, up to the time limit.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from threading import Event
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,17 +23,19 @@ from safetensors.torch import save
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.datasets import Data, Part
+from genlab.agent.evaluator.datasets import Data, Items, Part
 from genlab.agent.evaluator.generative import GenerativeJudge
 from genlab.agent.evaluator.results import Budget, EvaluationError, SeedResult, Summary
 from genlab.agent.evaluator.sandbox import NO_RESULT, borrow_sandbox, read_safetensors
 from genlab.core import engine
+from genlab.core.stats import Interval
 from genlab.sandbox.limits import MIB
 
 __all__ = ["Budget", "EvaluationError", "Judge"]
 
 PROBED = 500  # training items behind train_loss
 BOOTSTRAP = 500
+WIDTH = 2 * 1.96  # standard errors in an interval of 95 %
 GRACE = 30.0  # seconds beyond the time limit, for building the model and saving it
 INSPECT_SECONDS = 60.0
 COMPONENTS = 4  # mixture components per pixel that a template decodes to
@@ -45,6 +47,15 @@ class Trained(BaseModel):
 
     examples: int
     curve: Annotated[list[FiniteFloat], Field(min_length=1, max_length=50)]
+
+
+class Measurement(NamedTuple):
+    """Metrics on a part with standard errors over its items, and the loss on training items."""
+
+    metrics: dict[str, Any]
+    errors: dict[str, float]
+    recall: list[float]
+    train_loss: float
 
 
 class Judge(ExitStack):
@@ -124,14 +135,27 @@ class Judge(ExitStack):
         weights = self._count_weights(data)
         probe = train.take(np.arange(min(PROBED, len(train))))
         job = self._job("answer", source, class_name, seed)
-        metrics, loss = self._measure(job, weights, self.data.validation, probe)
-        return SeedResult(seed, metrics, loss, seconds, trained.curve, cut), weights
+        measured = self._measure(job, weights, self.data.validation, probe)
+        result = SeedResult(
+            seed, measured.metrics, measured.train_loss, seconds, trained.curve, cut,
+            measured.errors, measured.recall,
+        )  # fmt: skip
+        return result, weights
 
     def test(
         self, source: str, class_name: str, weights: bytes, test: Part, seed: int = 0
     ) -> dict[str, Any]:
-        """Metrics of kept weights on a part; NAME_interval is [low, high] of NAME, at 95 %."""
-        return self._measure(self._job("answer", source, class_name, seed), weights, test)[0]
+        """`seed`, `metrics` and `errors` of kept weights on a part, as in a SeedResult."""
+        measured = self._measure(self._job("answer", source, class_name, seed), weights, test)
+        return {"seed": seed, "metrics": measured.metrics, "errors": measured.errors}
+
+    def draw(self, source: str, class_name: str, weights: bytes, count: int) -> Items:
+        """Draw images of a generative model: uint8 (count, height, width, channels)."""
+        if self.generative is None:
+            raise ValueError("a classifier draws nothing")
+        job = self._job("answer", source, class_name)
+        _, _, latents = self.generative.elbo_terms(job, weights, self.data.validation.items[:2])
+        return self.generative.draw(job, weights, latents, count)
 
     def _job(self, action: str, source: str, class_name: str, seed: int = 0) -> dict[str, Any]:
         return {
@@ -180,8 +204,8 @@ class Judge(ExitStack):
 
     def _measure(
         self, job: dict[str, Any], weights: bytes, part: Part, probe: Part | None = None
-    ) -> tuple[dict[str, Any], float]:
-        """Metrics on a part and the loss on `probe`; without it intervals, and nan."""
+    ) -> Measurement:
+        """Metrics on a part, and the loss on `probe`; without it nan."""
         items = np.concatenate([probe.items, part.items]) if probe else part.items
         split, loss = len(items) - len(part), math.nan
         if self.generative is not None:
@@ -190,11 +214,15 @@ class Judge(ExitStack):
             (answer,) = self.sandbox.answer(job, "logits", weights, items)
             if answer.shape[1:] != (self.data.classes,):
                 raise EvaluationError(f"logits are {tuple(answer.shape)}")
-            logits, resamples = answer.double().numpy(), 0 if probe else BOOTSTRAP
-            found = classification.measure(logits[split:], part.labels, bootstrap=resamples)
+            logits = answer.double().numpy()
+            found = classification.measure(logits[split:], part.labels, bootstrap=BOOTSTRAP)
             if probe:
                 loss = classification.measure(logits[:split], probe.labels)["val_loss"]
-        intervals = found.pop("intervals", {})
-        if probe is None:
-            found |= {f"{name}_interval": [i["low"], i["high"]] for name, i in intervals.items()}
-        return found, loss
+        intervals = found.pop("intervals")
+        recall = found.pop("recall", [])
+        return Measurement(found, errors_of(intervals), recall, loss)
+
+
+def errors_of(intervals: Mapping[str, Interval]) -> dict[str, float]:
+    """Standard errors by the width of 95 % intervals."""
+    return {name: (found["high"] - found["low"]) / WIDTH for name, found in intervals.items()}

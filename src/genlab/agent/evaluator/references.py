@@ -3,21 +3,25 @@
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.judge import EvaluationError, Judge
+from genlab.agent.evaluator.datasets import Part
+from genlab.agent.evaluator.estimates import summarise
+from genlab.agent.evaluator.judge import BOOTSTRAP, EvaluationError, Judge, errors_of
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
-Metrics = dict[str, float]
+Metrics = dict[str, Any]
 
 OF_STAGE = Path("results/agent_reference.json")  # written by stages/agent_reference.py
 STAGE = "dvc repro agent_reference"
@@ -41,13 +45,20 @@ class SmallCNN(nn.Module):
 
 
 def measure_references(
-    judge: Judge, workspace_file: Path, stage_file: Path = OF_STAGE
+    judge: Judge,
+    workspace_file: Path,
+    stage_file: Path = OF_STAGE,
+    *,
+    seeds: int = 1,
+    test: Part | None = None,
 ) -> dict[str, Metrics]:
     """Metrics of each reference model by its name, read from `workspace_file` if it is there.
 
-    Classifiers: majority class, logistic regression, and a small CNN where the limit on parameters
-    allows it. Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if
-    `stage_file` was written for the same data and budget.
+    NAME_error is the standard error of NAME over seeds and items, `trainings` the number of seeds,
+    and `test` the same of the test part, which no planner sees. Classifiers: majority class,
+    logistic regression, and a small CNN on `seeds` seeds where the limit on parameters allows it.
+    Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if `stage_file`
+    was written for the same data and budget.
     """
     if judge.task == "generate":
         stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
@@ -56,26 +67,37 @@ def measure_references(
     if len(np.unique(judge.data.train.labels)) < 2:
         raise GenlabError(f"{judge.data.name}: its training items are of one class; add another")
     if not workspace_file.exists():
-        write_json(workspace_file, _measure_classifiers(judge))
+        write_json(workspace_file, _measure_classifiers(judge, seeds, test))
     read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
     return read
 
 
-def _measure_classifiers(judge: Judge) -> dict[str, Metrics]:
+def _measure_classifiers(judge: Judge, seeds: int, test: Part | None) -> dict[str, Metrics]:
     """Metrics of the classifiers; the convolutions are trained while the regression is fitted."""
     with ThreadPoolExecutor(1) as pool:
         regression = LogisticRegression(max_iter=LBFGS_STEPS)
-        fitted = pool.submit(_measure, judge, regression)
+        fitted = pool.submit(_measure, judge, regression, test)
         convolutional: dict[str, Metrics] = {}
-        with suppress(EvaluationError):  # two convolutions, the default recipe, seed 0
-            source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
-            result, _ = judge.evaluate(source, "SmallCNN", Training(), 0)
-            convolutional["small CNN"] = result.metrics
+        with suppress(EvaluationError):  # two convolutions, the default recipe
+            convolutional["small CNN"] = _measure_small_cnn(judge, seeds, test)
         return {
-            "majority class": _measure(judge, DummyClassifier(strategy="prior")),
+            "majority class": _measure(judge, DummyClassifier(strategy="prior"), test),
             "logistic regression": fitted.result(),
             **convolutional,
         }
+
+
+def _measure_small_cnn(judge: Judge, seeds: int, test: Part | None) -> Metrics:
+    source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
+    results = []
+    on_test = []
+    for seed in range(seeds):
+        result, weights = judge.evaluate(source, "SmallCNN", Training(), seed)
+        results.append(asdict(result))
+        if test is not None:
+            on_test.append(judge.test(source, "SmallCNN", weights, test, seed))
+    summary = summarise(results)
+    return summary | {"test": summarise(on_test)} if on_test else summary
 
 
 def facts(judge: Judge) -> dict[str, Any]:
@@ -85,14 +107,30 @@ def facts(judge: Judge) -> dict[str, Any]:
     return {"dataset": data.name, "examples": examples, **sizes}
 
 
-def _measure(judge: Judge, model: Any) -> Metrics:
+def _measure(judge: Judge, model: Any, test: Part | None) -> Metrics:
     """Fit a classifier of scikit-learn to levels, here and not in the sandbox."""
-    train, validation = judge.data.train, judge.data.validation
-    x, y = (p.items.reshape(len(p), -1) / np.float32(judge.data.scale) for p in (train, validation))
+    train = judge.data.train
     # One thread: the number of threads changes sums of float32, and with them the result.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # where more steps would change it a little
-        answers = model.fit(x, train.labels).predict_log_proba(y)
-    logits = np.full((len(validation), judge.data.classes), -50.0)
+        model.fit(_flatten(train, judge.data.scale), train.labels)
+        summary = _answer(judge, model, judge.data.validation)
+        return summary if test is None else summary | {"test": _answer(judge, model, test)}
+
+
+def _answer(judge: Judge, model: Any, part: Part) -> Metrics:
+    """Metrics of a fitted classifier on a part."""
+    answers = model.predict_log_proba(_flatten(part, judge.data.scale))
+    logits = np.full((len(part), judge.data.classes), -50.0)
     logits[:, model.classes_] = np.maximum(answers, -50.0)
-    return classification.measure(logits, validation.labels)
+    measured = classification.measure(logits, part.labels, bootstrap=BOOTSTRAP)
+    errors = errors_of(measured.pop("intervals"))
+    measured.pop("recall")
+    return summarise([{"metrics": measured, "errors": errors}])
+
+
+def _flatten(part: Part, scale: float) -> npt.NDArray[np.float32]:
+    """Items as rows of numbers on [0, 1]."""
+    rows: Any = part.items.reshape(len(part), -1) / np.float32(scale)
+    flat: npt.NDArray[np.float32] = rows
+    return flat

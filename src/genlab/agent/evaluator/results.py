@@ -1,6 +1,6 @@
 """What a judge allows a model, and what it finds of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
@@ -40,6 +40,8 @@ class SeedResult:
     seconds: float  # of the training job
     curve: list[float]
     cut: bool  # whether the clock ended the training
+    errors: dict[str, float] = field(default_factory=dict)  # standard errors over items
+    recall: list[float] = field(default_factory=list)  # of each class, of a classifier
 
 
 class Layer(TypedDict):

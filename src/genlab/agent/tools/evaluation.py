@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from genlab.agent import modules
 from genlab.agent.architecture.compare import built_differences
 from genlab.agent.architecture.schema import has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
@@ -17,7 +18,7 @@ from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.tools.files import read_file
-from genlab.agent.tools.model import read_note, to_yaml
+from genlab.agent.tools.model import to_yaml
 from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
@@ -25,6 +26,9 @@ from genlab.core.io import write_bytes, write_json, write_text
 FIXED = (  # the run decides, not an eval_config
     "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
 )  # fmt: skip
+CURVE_POINTS = 8
+DIGITS = 4  # significant, of what the tool returns
+CONFIRMING = 1_000_000  # added to the seeds that confirm an attempt: no first seed is among them
 STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
 
 
@@ -50,11 +54,31 @@ def pytorch_quick_evaluator(
     if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
     training = parse_training(chosen)
-    attempt = Trial(current(), source, model_class_name, training, stop_below, notes).run()
+    toolbox = current()
+    attempt = Trial(toolbox, source, model_class_name, training, stop_below, notes).run()
+    toolbox.evaluated.append(attempt.run_id)
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
-    shown = attempt.model_dump(include={"run_id", "seeds", "notes", "failure"})
-    return {**attempt.metrics_summary, **shown}
+    return show_attempt(attempt)
+
+
+def show_attempt(attempt: Attempt) -> dict[str, Any]:
+    """The numbers of an attempt as the tool returns them, of few digits."""
+    seeds = [
+        {"seed": result["seed"], **result["metrics"], "cut": result.get("cut", False)}
+        for result in attempt.seeds
+    ]
+    first = attempt.seeds[0]
+    curve = first["curve"][:: max(1, len(first["curve"]) // CURVE_POINTS)]
+    shown = {
+        **attempt.metrics_summary,
+        "standard_errors": first.get("errors", {}),
+        "recall": first.get("recall") or [],
+        "seeds": seeds,
+        "curve": curve,
+    }
+    rounded: dict[str, Any] = _round(shown)
+    return {**rounded, "run_id": attempt.run_id, "notes": attempt.notes}
 
 
 def without_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -123,6 +147,40 @@ class Trial:
                     training.cancel()  # what has not begun is not wanted any more
         return attempt
 
+    @classmethod
+    def of_attempt(cls, toolbox: Toolbox, attempt: Attempt) -> Trial:
+        """The evaluation that an attempt came from."""
+        folder = toolbox.workspace.root / attempt.experiment_dir
+        source = (folder / CODE).read_text(encoding="utf-8")
+        return cls(toolbox, source, attempt.model_name, attempt.design[1])
+
+    def confirm(self, attempt: Attempt) -> Attempt:
+        """Train an attempt on new seeds, which did not choose it; those it has are kept.
+
+        Their weights are kept too: the test set is met with them. A seed that fails ends it.
+        """
+        registry = Registry(self.toolbox.workspace)
+        count = self.toolbox.params.confirmation_seeds
+        first = CONFIRMING + self.toolbox.settings.seed * count
+        seeds = range(first + len(attempt.confirmation), first + count)
+        trainings = [self.toolbox.start(self, seed) for seed in seeds]
+        folder = self.toolbox.workspace.root / attempt.experiment_dir
+        try:
+            for training in trainings:
+                result, weights = training.result()
+                write_bytes(folder / name_weights(result.seed), weights)
+                results = [*attempt.confirmation, asdict(result)]
+                attempt = attempt.model_copy(update={"confirmation": results})
+                registry.put(attempt)
+        except EvaluationError as error:
+            notes = [*attempt.notes, f"not confirmed: {error.reason}"]
+            attempt = attempt.model_copy(update={"notes": notes, "confirmation": []})
+            registry.put(attempt)
+        finally:
+            for training in trainings:
+                training.cancel()
+        return attempt
+
     def look_ahead(self, attempt: Attempt) -> None:
         """Let the toolbox train what may be wanted next, unless nothing is left here."""
         if self.toolbox.look_ahead is not None and not self.is_over(attempt):
@@ -166,7 +224,8 @@ class Trial:
         """Inspect the model, and write the attempt's folder and its record."""
         workspace, training = self.toolbox.workspace, self.training.model_dump(mode="json")
         summary = self.toolbox.inspect(self.source, self.class_name)
-        config, origin = read_note(self.toolbox, self.source)
+        module = modules.recall(self.toolbox, self.source, self.class_name)
+        config = module.config
         with registry.locked():  # a run that begins removes no folder that is half written
             folder = workspace.new_run()
             chosen = {"model_config": config, "training": training}
@@ -177,7 +236,7 @@ class Trial:
                 run_id=folder.name, model_name=self.class_name, dataset=self.toolbox.goal.dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
                 metrics_summary=summary.model_dump(include={*STRUCTURE}), notes=self.notes,
-                experiment_dir=workspace.relative(folder), origin="tool", code_origin=origin,
+                experiment_dir=workspace.relative(folder), origin="tool", code_origin=module.origin,
                 config=config, training=training, built=self.compare(config, summary),
                 digest=self.digest, **(_failed(summary.failure) if summary.failure else {}),
             )  # fmt: skip
@@ -197,6 +256,20 @@ class Trial:
 
 def _failed(reason: str) -> dict[str, Any]:
     return {"failure": reason, "decision": f"Failed: {reason}", "verdict": "failed"}
+
+
+def name_weights(seed: int) -> str:
+    """File name of the weights of a seed that confirmed an attempt."""
+    return f"weights_{seed}.safetensors"
+
+
+def _round(value: Any) -> Any:
+    """Plain values with floats of few digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _round(item) for key, item in value.items()}
+    return [_round(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _average(results: list[dict[str, Any]]) -> dict[str, Any]:

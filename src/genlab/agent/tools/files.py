@@ -57,7 +57,10 @@ def read_file(file_path: str) -> str:
 
 def write_file(file_path: str, content: str) -> None:
     """Write a text file in the workspace; missing folders are made. Python files belong in src."""
-    write_text(writable(file_path), content.encode("utf-8", "replace").decode("utf-8"))
+    path = writable(file_path)
+    text = content.encode("utf-8", "replace").decode("utf-8")
+    write_text(path, text)
+    current().written[path] = text
 
 
 def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
@@ -75,13 +78,14 @@ def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
 
 
 def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> None:
-    """Make the project workspaces/<project_name>/ under base_dir; an existing one is left alone.
+    """Make the project base_dir/project_name; an existing one is left alone.
 
     Within a run it stands beside the run's own workspace, and base_dir is left out.
     """
-    base, toolbox = Path(base_dir), bound()
+    base = Path(base_dir)
+    toolbox = bound()
     if toolbox is not None:
-        base = toolbox.workspace.root.resolve().parent.parent
+        base = toolbox.workspace.root.resolve().parent
         if (base / base_dir).resolve() != base:
             raise GenlabError(f"base_dir {base_dir!r} is not the run's; leave it out")
     scaffold(project_name, base)

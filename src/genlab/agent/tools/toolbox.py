@@ -57,6 +57,8 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self.workspace, self.settings, self._backend = workspace, settings, backend
         self.params, self.goal = settings.params, settings.goal
         self.sources = sources
+        self.evaluated = list[str]()  # run_ids that the evaluator tool has returned, in order
+        self.written = dict[Path, str]()  # files that the tool write_file has written
         self.look_ahead: Callable[[Trial, Attempt], None] | None = None
         self._foreseen: dict[tuple[str, int], Future[tuple[SeedResult, bytes]]] = {}
         # Shared with the copy that has no language model.
@@ -69,11 +71,12 @@ class Toolbox(AbstractContextManager["Toolbox"]):
     def of_workspace(cls, workspace: Workspace) -> Toolbox:
         """A toolbox as a run has it, with the params.yaml and data of the workspace's project.
 
-        They lie two folders above the workspace, or else in the current folder. Its language model
-        is opened at its first use, with a journal that is not the run's.
+        They lie one or two folders above the workspace, or else in the current folder. Its language
+        model is opened at its first use, with a journal that is not the run's.
         """
-        above = workspace.root.resolve().parent.parent
-        home = above if (above / PARAMS_FILE).is_file() else Path.cwd()
+        above = workspace.root.resolve().parents[:2]
+        homes = (folder for folder in above if (folder / PARAMS_FILE).is_file())
+        home = next(homes, Path.cwd())
         params = load_params(home / PARAMS_FILE)
         agent = params.agent
         goal = goal_of(workspace.root) or parse_goal(

@@ -321,7 +321,7 @@ UNUSED_BY_GRIDS = (
 # Of agent, beside the goal: what random search depends on, and what stage agent_search reads.
 SEARCH_BUDGET = (
     "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
-    "validation", "seeds",
+    "validation", "seeds", "confirmation_seeds",
 )  # fmt: skip
 SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
 AGENT_STAGES = ("agent_reference", "agent_search", "agent_iterate")

@@ -310,8 +310,11 @@ class AgentParams(Section):
     subset: int = Field(ge=10, description="Different training items among them.")
     max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
     time_limit: float = Field(gt=0, description="Seconds of one training.")
-    validation: int = Field(ge=10, description="Validation items that decide.")
-    seeds: int = Field(ge=1, le=100, description="Seeds on which a goal has to be reached.")
+    validation: int = Field(ge=0, description="Validation items that decide; 0 = all.")
+    seeds: int = Field(ge=1, le=100, description="Seeds by which an attempt is chosen.")
+    confirmation_seeds: int = Field(
+        ge=2, le=100, description="New seeds on which the best attempt has to meet the goal."
+    )
 
 
 class BenchmarkParams(Section):

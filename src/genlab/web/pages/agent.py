@@ -127,7 +127,7 @@ def show_overview(run: RunRecord) -> None:
     """Verdict, progress, tree, table, spend."""
     goal = run.settings.goal
     st.subheader(label(goal.text), anchor=False)
-    (st.success if run.verdict == "achieved" else st.info)(label(run.sentence))
+    (st.success if run.verdict == "met" else st.info)(label(run.sentence))
     origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
     st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
     references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
