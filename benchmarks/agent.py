@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import numpy as np
 import typer
 import vae_module
+from goal_answers import SETS, open_reader
 from judged import matches, read_set
 from loopback import Reply, Request, Server
 from replies import good
@@ -30,6 +31,7 @@ from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.goal_reading import read_goal
 from genlab.agent.goals import parse_goal
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import Attempt
@@ -50,9 +52,10 @@ WARM_UP = 2  # attempts
 DRAWS = 8  # of z per image, by each side
 
 
-def count_passes(key: str, name: str, check: Callable[[Any], tuple[bool, str]]) -> Result:
-    """The share of a test set's entries that pass `check`; prints what was said of each."""
-    passed, entries = 0, read_set(name)
+def count_passes(key: str, check: Callable[[Any], tuple[bool, str]], *names: str) -> Result:
+    """The share of entries of test sets that pass `check`; prints what was said of each."""
+    passed = 0
+    entries = [entry for name in names for entry in read_set(name)]
     for entry in entries:
         hit, said = check(entry)
         passed += hit
@@ -94,8 +97,8 @@ def agent_modules() -> Iterator[Result]:
             failure = judge.inspect(module["code"], module.get("class_name", "Model")).failure
             return matches(module["expect"], failure), failure
 
-        yield count_passes("agent.expert.open_code", "open_modules", accept)
-        yield count_passes("agent.broken_code", "broken_modules", name_fault)
+        yield count_passes("agent.expert.open_code", accept, "open_modules")
+        yield count_passes("agent.broken_code", name_fault, "broken_modules")
 
 
 @benchmark("agent.generative.cheats")
@@ -110,7 +113,7 @@ def agent_cheats() -> Iterator[Result]:
             caught |= bool(bits >= module.get("bits_at_least", np.inf))
             return caught, failure or f"{bits:.3f} bits per dimension"
 
-        yield count_passes("agent.generative.cheats", "cheats", catch)
+        yield count_passes("agent.generative.cheats", catch, "cheats")
 
 
 @benchmark("agent.generative.bits_per_dim_error")
@@ -137,18 +140,20 @@ def agent_bits() -> Iterator[Result]:
 
 @benchmark("agent.goals_parsed")
 def agent_goals() -> Iterator[Result]:
-    """Parse goal sentences; those that cannot be measured are refused."""
+    """Parse goal sentences, or have a scripted model read them; what cannot be is refused."""
+    os.environ.setdefault("OPENAI_API_KEY", "none")
+    with tempfile.TemporaryDirectory() as folder, open_reader() as params:
 
-    def parse(entry: dict[str, Any]) -> tuple[bool, str]:
-        try:
-            goal = parse_goal(entry["goal"])
-        except GenlabError as error:
-            return matches(entry.get("refused", "(?!)"), str(error)), str(error)
-        expected = {"max_parameters": None, "max_seconds": None, **entry.get("expect", {})}
-        right = all(getattr(goal, name) == value for name, value in expected.items())
-        return right and "expect" in entry, goal.description
+        def parse(entry: dict[str, Any]) -> tuple[bool, str]:
+            try:
+                goal, is_read = read_goal(entry["goal"], params, Path(folder))
+            except GenlabError as error:
+                return matches(entry.get("refused", "(?!)"), str(error)), str(error)
+            expected = {"max_parameters": None, "max_seconds": None, **entry.get("expect", {})}
+            right = all(getattr(goal, name) == value for name, value in expected.items())
+            return right and "expect" in entry and is_read == ("answer" in entry), goal.description
 
-    yield count_passes("agent.goals_parsed", "goals", parse)
+        yield count_passes("agent.goals_parsed", parse, *SETS)
 
 
 @benchmark("agent.inputs")

@@ -1,11 +1,18 @@
 """`genlab agent`: what people type, and one clear line for what cannot work."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_runs import GOAL, attempt, write_attempts, write_params
+from goal_answers import NOTHING
 from loopback import Server, status
+from replies import good
 from sandboxes import needs_sandbox
 from scripted_llm import reply
 from typer.testing import CliRunner
@@ -15,6 +22,12 @@ from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.errors import GenlabError
 
+WORDS = "A transformer without BatchNorm for MNIST, error below 3.5005 %"  # whose data are missing
+GERMAN = "Ziffern aus MNIST mit mindestens 90 % Genauigkeit und ohne BatchNorm erkennen"
+READING: dict[str, Any] = {
+    **NOTHING, "dataset": "mnist", "metric": "accuracy", "direction": "at least", "threshold": 0.9,
+    "quotes": ["MNIST", "mindestens 90 % Genauigkeit"],
+}  # fmt: skip
 UNREACHED = "dummy stripes, at least 100 % accuracy"
 
 
@@ -118,3 +131,57 @@ def test_a_damaged_record_hides_no_other_workspace(place: Path) -> None:
     one, other = sorted(run("list").splitlines())
     assert "rm -r workspaces/one/experiments/qe_20260101_000001" in one
     assert "nothing has run yet" in other
+
+
+def show(*arguments: str) -> list[str]:
+    """The lines that a command prints before it refuses."""
+    done = CliRunner().invoke(app, list(arguments))
+    assert isinstance(done.exception, GenlabError), (done.exception, done.output)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("backend", "others"),
+    [
+        ("openai", "passed on to the planner, not enforced"),
+        ("search", "not enforced, and with backend search no planner reads it"),
+    ],
+)
+def test_what_is_enforced_is_said_before_anything_starts(
+    place: Path, backend: str, others: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    options = ["--backend", backend, "--base-url", "http://127.0.0.1:9/v1"]
+    assert show(WORDS, *options, "--planning-model", "m") == [
+        "goal: accuracy >= 0.964995 on mnist",
+        "an error rate is judged as accuracy: at most 0.035005 is at least 0.964995",
+        'enforced: "MNIST", "error below 3.5005 %"',
+        f'{others}: "transformer without BatchNorm"',
+    ]
+    assert not (place / "workspaces").exists()
+
+
+def test_a_goal_that_the_planner_reads_is_confirmed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with Server([good(READING)]) as server:
+        options = ["--backend", "openai", "--planning-model", "m", "--base-url", server.url]
+        line = refuse(GERMAN, *options)
+        assert "accuracy >= 0.9 on mnist" in line
+        assert "--yes" in line
+        asking, answering = pty.openpty()
+        os.write(asking, b"n\n")
+        command = [sys.executable, "-m", "genlab.cli", "agent", GERMAN, *options]
+        done = subprocess.run(command, stdin=answering, capture_output=True, text=True, timeout=120)
+        assert "Is this the goal?" in done.stdout
+        assert done.returncode == 1
+        lines = show(GERMAN, *options, "--yes")
+        assert len(server.requests) == 1  # it was read before
+    assert lines == [
+        "goal, as the planner reads it: accuracy >= 0.9 on mnist",
+        'enforced: "MNIST", "mindestens 90 % Genauigkeit"',
+        'passed on to the planner, not enforced: "Ziffern aus", "mit", "und ohne BatchNorm'
+        ' erkennen"',
+    ]
+    assert not list(place.glob("workspaces/*/project.json"))

@@ -17,6 +17,7 @@ from genlab.core.errors import GenlabError
 if TYPE_CHECKING:
     from genlab.agent.config import Settings
     from genlab.agent.goals import Goal
+    from genlab.core.params import Params
 
 WORKSPACES = Path("workspaces")
 PARAMS = (  # options that replace params of the section agent
@@ -99,20 +100,21 @@ def work(
 
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
-    from genlab.agent.goals import parse_goal
+    from genlab.agent.config import Settings
+    from genlab.agent.goal_reading import read_goal
     from genlab.agent.record import read_run
-    from genlab.agent.run import check, run
+    from genlab.agent.run import check, print_line, run
     from genlab.agent.workspace import open_workspace
-    from genlab.core.params import load_params
 
-    wanted = parse_goal(
-        goal, dataset=dataset, own=load_params().own_images, metric=metric, at_least=at_least,
-        at_most=at_most, max_parameters=max_parameters, max_seconds=training_seconds,
+    params = _read_params(context.params)
+    wanted, is_read = read_goal(
+        goal, params.agent, workspaces, own=params.own_images, seed=params.seed, note=print_line,
+        dataset=dataset, metric=metric, at_least=at_least, at_most=at_most,
+        max_parameters=max_parameters, max_seconds=training_seconds,
     )  # fmt: skip
-    settings = _settings(wanted, context.params, data)
-    typer.echo(f"goal: {wanted.description}")
-    if not yes and sys.stdin.isatty():
-        typer.confirm("Is this the goal?", default=True, abort=True)
+    params = _read_params(context.params, wanted)
+    settings = Settings(wanted, params.agent, params.seed, data=data)
+    _confirm(settings, yes=yes, is_read=is_read)
     check(settings)
     workspace = open_workspace(workspaces, wanted, settings.key, fresh=fresh)
     typer.echo(f"workspace: {workspace.root}")
@@ -204,25 +206,54 @@ def list_all(workspaces: Folder = WORKSPACES) -> None:
         typer.echo(f"{workspace.root}: {line}")
 
 
-def _settings(goal: Goal, options: dict[str, Any], data: Path) -> Settings:
-    """The settings of params.yaml with the options that were given."""
-    from genlab.agent.config import Settings
+def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
+    """Show a goal, what of its sentence is enforced and what is not, and ask on a terminal.
+
+    is_read: whether the planner has read it, which without a terminal needs yes.
+    """
+    from genlab.agent.goals import explain_error, passed_on, quote_enforced
+
+    goal = settings.goal
+    backend = settings.params.backend
+    others = "passed on to the planner, not enforced"
+    if backend in ("search", "replay"):
+        others = f"not enforced, and with backend {backend} no planner reads it"
+    lines = {
+        "goal, as the planner reads it" if is_read else "goal": goal.description,
+        "an error rate is judged as accuracy": explain_error(goal),
+        "enforced": quote_enforced(goal),
+        others: passed_on(goal),
+    }
+    for name, words in lines.items():
+        if words:
+            typer.echo(f"{name}: {words}")
+    if yes:
+        return
+    if sys.stdin.isatty():
+        typer.confirm("Is this the goal?", default=True, abort=True)
+    elif is_read:
+        fix = "confirm it with --yes, or give --dataset, --metric and --at-least or --at-most"
+        raise GenlabError(f"goal: the planner reads it as {goal.description}; {fix}")
+
+
+def _read_params(options: dict[str, Any], goal: Goal | None = None) -> Params:
+    """The parameters of params.yaml with the options that were given, and those of a goal."""
     from genlab.core.params import load_params, parse_params
 
     content, given = load_params().model_dump(), {k: v for k, v in options.items() if v is not None}
-    agent = content["agent"] | {"goal": goal.text, "dataset": goal.dataset}
-    agent |= {name: given[name] for name in PARAMS if name in given}
-    limits = {"max_parameters": goal.max_parameters, "time_limit": goal.max_seconds}
-    agent |= {name: value for name, value in limits.items() if value is not None}
+    agent = content["agent"] | {name: given[name] for name in PARAMS if name in given}
+    if goal:
+        agent |= {"goal": goal.text, "dataset": goal.dataset}
+        limits = {"max_parameters": goal.max_parameters, "time_limit": goal.max_seconds}
+        agent |= {name: value for name, value in limits.items() if value is not None}
     for role in ("planning", "tools"):
         names = {"base_url": "base_url", "model": f"{role}_model"}
         agent[role] |= {name: given[each] for name, each in names.items() if each in given}
     content |= {"agent": agent, "seed": given.get("seed", content["seed"])}
     try:
-        params = parse_params(content, "options")
+        return parse_params(content, "options")
     except GenlabError as error:  # name the options that were typed
         fault = str(error)
         for name in (name for name in PARAMS if name in given):
             fault = fault.replace(f"agent.{name} ", f"--{name.replace('_', '-')} ")
         raise GenlabError(fault) from error
-    return Settings(goal, params.agent, params.seed, data=data)

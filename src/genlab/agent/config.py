@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,14 @@ class Settings:
         files = self._digest_data()
         if self.params.backend == "replay" and Path(self.params.transcript).is_file():
             files.append(sha256(self.params.transcript))
-        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed, self.stop_at_goal,
+        return _digest(self.goal.values, params, self.seed, self.stop_at_goal,
                        digest_code("agent_run"), files)  # fmt: skip
 
     @property
     def search_key(self) -> str:
         """Identifies random search whose first n attempts are the same."""
         params = self.params.model_dump(mode="json", include=set(SEARCH_BUDGET))
-        return _digest(asdict(self.goal) | {"text": ""}, params, self.seed,
+        return _digest(self.goal.values, params, self.seed,
                        digest_code("agent_search"), self._digest_data())  # fmt: skip
 
     def _digest_data(self) -> list[str]:

@@ -11,7 +11,7 @@ from genlab.agent.architecture.compare import compact
 from genlab.agent.config import Problem
 from genlab.agent.decisions import judge_attempt
 from genlab.agent.evaluator.estimates import Estimate, estimate
-from genlab.agent.goals import Goal
+from genlab.agent.goals import Goal, passed_on
 from genlab.agent.modules import describe_contract
 from genlab.agent.registry import Attempt
 
@@ -65,11 +65,13 @@ def describe_problem(problem: Problem, *, small: bool = False) -> str:
     settings = problem.settings
     goal = settings.goal
     budget = settings.budget
+    apart = passed_on(goal)
     channels, height, width = problem.shape
     train, validation = problem.sizes
     classes = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
     lines = [
         f"The user's words: {goal.text}",
+        *([f"Enforced by no number, and wanted all the same: {apart}."] if apart else []),
         f"Goal: {goal.description}. It is met where the 95 % lower bound of the mean over"
         f" {settings.params.confirmation_seeds} new seeds, and over items, reaches it.",
         f"Data: {goal.dataset}, images of {channels} x {height} x {width} in [0, 1], {classes};"

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from genlab.agent.config import Settings
 from genlab.agent.decisions import find_best
+from genlab.agent.goals import passed_on
 from genlab.agent.registry import OLD_VERDICTS, Attempt, Registry
 from genlab.agent.workspace import JOURNAL, SEARCH, Workspace
 from genlab.core.errors import GenlabError
@@ -81,7 +82,7 @@ class RunRecord:
     @property
     def passed_on(self) -> str:
         """Words of the goal that only the planner is told; no number enforces them."""
-        return ""
+        return passed_on(self.settings.goal)
 
     @property
     def on_test(self) -> str:

@@ -50,6 +50,8 @@ _SEARCH = (
     "genlab.agent.config",
     "genlab.agent.decisions",
     "genlab.agent.evaluator",
+    "genlab.agent.goal_numbers",
+    "genlab.agent.goal_words",
     "genlab.agent.goals",
     "genlab.agent.loop",
     "genlab.agent.modules",
@@ -179,6 +181,8 @@ EXCEPTIONS: Mapping[str, str] = {
 DOCUMENTED: Mapping[str, str] = {
     "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
     "genlab.agent.architecture.training": "descriptions in the JSON schema of eval_config",
+    "genlab.agent.goal_reading": "descriptions in the schema of goals that are read",
+    "genlab.agent.modules": "descriptions in the schemas of code",
     "genlab.agent.registry": "descriptions in the schema of reviews",
     "genlab.agent.tools": "descriptions of the tools that a language model calls",
     "genlab.benchmark.judge": "description of the schema of verdicts",
