@@ -94,14 +94,15 @@ def test_a_run_resumes_after_its_endpoint_and_key_were_corrected(
     assert again.splitlines()[-1] == output.splitlines()[-1]
     assert len(list(place.glob("workspaces/*/project.json"))) == 1
     fresh = run(UNREACHED, "--backend", "search", "--no-compare", "--fresh")
-    assert "Goal not reached" in fresh
+    assert "Goal not met" in fresh
     assert len(list(place.glob("workspaces/*/project.json"))) == 2
 
 
 def test_a_tool_is_called_on_its_own(place: Path) -> None:
     assert "begin one with" in run("list")
     assert "holds no workspace" in refuse("tool", "list_directory", '{"path": "src"}')
-    run("tool", "create_pytorch_project_scaffold", '{"project_name": "one"}')
+    made = {"project_name": "one", "base_dir": "workspaces"}
+    run("tool", "create_pytorch_project_scaffold", json.dumps(made))
     workspace = Workspace(place / "workspaces" / "one")
     run("tool", "write_file", json.dumps({"file_path": "src/notes.txt", "content": "wide"}))
     assert (workspace.root / "src/notes.txt").read_text() == "wide"

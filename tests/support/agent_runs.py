@@ -118,6 +118,7 @@ def write_attempts(
             {"layers": [{"name": EVIL, "kind": "Conv2d", "parameters": 80}], "analysis": EVIL},
         )
         Registry(workspace).put(each)
+    Registry(workspace).write()
     write_run(
         workspace, settings(GOAL), verdict, "openai, m", {"majority class": {"accuracy": 0.25}}
     )

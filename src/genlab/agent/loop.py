@@ -36,6 +36,7 @@ from genlab.llm.chat import BudgetSpentError, SetupError
 from genlab.llm.journal import Journal
 
 Progress = Callable[[str], None]  # what to do with a line for people
+UNDECIDED: dict[str, Any] = {"verdict": "", "decision": "", "review": {}}  # of an attempt
 
 
 @dataclass
@@ -219,7 +220,8 @@ class Loop(Run):
                 draft.failure = f"it has the code and the training of attempt {attempt.number}"
                 trained = None
         entered = trained or self._find_failed(registry, draft) or self._begin_failed(draft)
-        changes = draft.model_dump(exclude={"failure", "notes"})
+        # What was decided and said of it later is not known yet: the next question is the same.
+        changes = UNDECIDED | draft.model_dump(exclude={"failure", "notes"})
         if not entered.number:  # as the evaluator has entered it
             changes["notes"] = list(dict.fromkeys((*draft.notes, *entered.notes)))
         attempt = entered.model_copy(update=changes)

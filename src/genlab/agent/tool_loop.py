@@ -11,7 +11,7 @@ from typing import Any
 
 from genlab.agent import modules, tools
 from genlab.agent.decisions import NOTHING_LEFT, describe_verdict
-from genlab.agent.loop import Run
+from genlab.agent.loop import UNDECIDED, Run
 from genlab.agent.prompts import (
     CHARACTERS_PER_TOKEN,
     FORMAT,
@@ -129,7 +129,7 @@ class ToolLoop(Run):
         (attempt,) = (record for record in registry.attempts() if record.run_id == run_id)
         number = len(self.attempts) + 1
         self.progress(f"attempt {number} of {self.settings.params.max_iterations}")
-        changes = {"number": number, "origin": "llm"}
+        changes = UNDECIDED | {"number": number, "origin": "llm"}
         decided = self.record(attempt.model_copy(update=changes))
         decision = describe_verdict(decided, self.settings)
         return f"\n[Attempt {number}: {decided.verdict}. {decision}. {self.describe_state()}]"
