@@ -126,7 +126,7 @@ def agent_bits() -> Iterator[Result]:
         _, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
         part = judge.data.validation
         judged = [
-            judge.test(vae_module.SOURCE, "Model", weights, part, seed)["bits_per_dim"]
+            judge.test(vae_module.SOURCE, "Model", weights, part, seed)["metrics"]["bits_per_dim"]
             for seed in range(DRAWS)
         ]
     model = vae_module.as_pipeline_model(weights)

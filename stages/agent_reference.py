@@ -6,18 +6,22 @@ results/agent_reference.json; no metrics where agent.dataset holds no images of 
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from genlab.agent.evaluator.datasets import Data, load_data
-from genlab.agent.evaluator.generative import compare_draws, load_extractor
+from genlab.agent.evaluator.datasets import Data, Part, load_data, load_test
+from genlab.agent.evaluator.estimates import summarise
+from genlab.agent.evaluator.generative import FRECHET_RESAMPLES, compare_draws, load_extractor
+from genlab.agent.evaluator.judge import errors_of
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.params import Params, describe_idle
 from genlab.core.params.options import overridable, parse_options
-from genlab.vae.models.vae import to_array
+from genlab.evaluation.metrics.features import Classifier
+from genlab.vae.models.vae import VAE, to_array
 from genlab.vae.sampling.posterior import elbo_terms
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
@@ -35,25 +39,51 @@ class Options(overridable("seed")):
     """
 
 
-def measure(params: Params, data: Data) -> dict[str, float]:
-    """Train on the agent's training part; returns metrics on its validation part."""
-    train, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
+def train(params: Params, data: Data) -> VAE:
+    """Train on the agent's training part."""
+    engine.deterministic(params.seed)
+    images, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
     with tempfile.TemporaryDirectory() as state:
-        task = make_task(params, train, LEVELS)
-        model = Trainer(params, task, val, Path(state)).run(lambda *_: None)
-    nll, kl = elbo_terms(model, val, params.seed)
-    generator = torch.Generator().manual_seed(params.seed)
+        task = make_task(params, images, LEVELS)
+        return Trainer(params, task, val, Path(state)).run(lambda *_: None)
+
+
+def measure(model: VAE, part: Part, data: Data, extractor: Classifier, seed: int) -> dict[str, Any]:
+    """Metrics of a model on a part, with their standard errors over its items."""
+    images = part.items.transpose(0, 2, 3, 1)
+    nll, kl = elbo_terms(model, images, seed)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        codes = torch.split(model.prior.sample(len(val), generator), 250)
+        codes = torch.split(model.prior.sample(len(images), generator), 250)
         draws = to_array(torch.cat([model.sample(z, generator) for z in codes]))
-    close = compare_draws(draws, data.validation, data, load_extractor(data))
-    bits = float((nll + kl).mean() / (val[0].size * np.log(2)))
-    return {"bits_per_dim": bits, "frechet_distance": close["frechet_distance"], "n": len(val)}
+    close = compare_draws(draws, part, data, extractor, FRECHET_RESAMPLES)
+    bits = (nll + kl) / (images[0].size * np.log(2))
+    errors = errors_of(close["intervals"])
+    errors["bits_per_dim"] = float(bits.std() / np.sqrt(len(bits)))
+    metrics = {
+        "bits_per_dim": float(bits.mean()),
+        "frechet_distance": close["frechet_distance"],
+        "n": len(images),
+    }
+    return {"seed": seed, "metrics": metrics, "errors": errors}
+
+
+def measure_seeds(params: Params, data: Data, test: Part) -> dict[str, Any]:
+    """Metrics of so many trainings as an attempt of the agent has, on validation and test."""
+    extractor = load_extractor(data)
+    seeds = range(params.seed, params.seed + params.agent.seeds)
+    models = {seed: train(params.with_overrides(seed=seed), data) for seed in seeds}
+    summaries = [
+        summarise([measure(model, part, data, extractor, seed) for seed, model in models.items()])
+        for part in (data.validation, test)
+    ]
+    return summaries[0] | {"test": summaries[1]}
 
 
 def main() -> None:
     """Run the stage."""
-    params, metrics = parse_options(Options).params, {}
+    params = parse_options(Options).params
+    metrics: dict[str, Any] = {}
     facts = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
     if reason := describe_idle():
         write_json(RESULTS, {**facts, "metrics": metrics})
@@ -63,10 +93,10 @@ def main() -> None:
     data = load_data(facts["dataset"], Path("data"), **sizes)
     if data.folder and data.scale == LEVELS - 1:
         own = params.for_dataset(data.name).with_overrides(**OBJECTIVE, **SCHEDULE)
-        engine.deterministic(own.seed)
         items = max(1, facts["examples"] // EPOCHS)
         epoch = {"samples_per_epoch": items, "batch_size": min(own.batch_size, items)}
-        metrics = measure(own.with_overrides(**epoch), data)
+        test = load_test(data.name, Path("data"))
+        metrics = measure_seeds(own.with_overrides(**epoch), data, test)
     facts |= {"subset": len(data.train), "validation": len(data.validation)}
     write_json(RESULTS, {**facts, "metrics": metrics})
     print(f"{RESULTS}: {metrics}")

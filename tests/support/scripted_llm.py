@@ -117,7 +117,8 @@ def propose(words: str, number: int) -> dict[str, Any]:
         config = {"name": "Net", "encoder": ENCODER, "decoder": decoder, "latent_dim": 32}
     else:
         change, layers, training = EXPERT[number % len(EXPERT)]
-        config = {"name": "Net", "layers": layers}
+        widest = layers[0]["out_channels"] + 4 * (number // len(EXPERT))  # none comes twice
+        config = {"name": "Net", "layers": [{**layers[0], "out_channels": widest}, *layers[1:]]}
     found = IMAGES.search(words)
     assert found is not None
     size = [int(side) for side in found.groups()]

@@ -284,7 +284,7 @@ class Params(Section):
             resting = {"dataset": self.agent.dataset, "idle": True}
             return {**dict.fromkeys(AGENT_STAGES, resting), "benchmark": benchmark}
         agent = self.agent.effective()
-        reference = {key: agent[key] for key in ("dataset", "examples", "subset", "validation")}
+        reference = {key: agent[key] for key in REFERENCE_KEYS}
         searched = {key: agent[key] for key in SEARCH_KEYS if key in agent}
         if self.agent.dataset in {*PUBLISHED, *self.sections}:
             reference["train"] = self.resolve(self.agent.dataset)["train"]
@@ -323,6 +323,7 @@ SEARCH_BUDGET = (
     "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
     "validation", "seeds", "confirmation_seeds",
 )  # fmt: skip
+REFERENCE_KEYS = ("dataset", "examples", "subset", "validation", "seeds")
 SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
 AGENT_STAGES = ("agent_reference", "agent_search", "agent_iterate")
 JUDGE_KEYS = ("extractor_examples",)
