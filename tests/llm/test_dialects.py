@@ -116,7 +116,7 @@ LARGE = {**ADD, "function": {**ADD["function"], "description": "Add two numbers.
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_a_template_that_drops_tools_ends_a_run(finish: str) -> None:
     reply = replies.good("I would add them.", finish=finish, usage=(35, 300))
-    with Server([reply]) as server, refused("not shown the tools (35 tokens); use a model"):
+    with Server([reply]) as server, refused("(a prompt of 35 tokens); use a model"):
         endpoint(server, answered=False, max_output_tokens=300).ask(ASKED, functions=[LARGE])
     assert len(server.requests) == 1
 

@@ -301,7 +301,8 @@ class Endpoint:
         size = completion.usage.prompt_tokens if isinstance(completion.usage, Usage) else 0
         dropped = names and lacks_functions(size, question.messages, question.functions)
         if dropped and not calls and not self.answered:
-            raise EndpointError("no_tools", f"the model was not shown the tools ({size} tokens)")
+            reason = f"the model was not shown the tools (a prompt of {size} tokens)"
+            raise EndpointError("no_tools", reason)
         if completion.finish_reason == "length":
             self._make_room(completion, question)
             return None
