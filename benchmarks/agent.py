@@ -25,6 +25,7 @@ from judged import matches, read_set
 from loopback import Reply, Request, Server
 from replies import good
 from scripted_llm import reply
+from scripts.servers import SERVERS
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
@@ -38,6 +39,7 @@ from genlab.agent.registry import Attempt
 from genlab.agent.run import run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 from genlab.core.params import AgentParams, load_params
 from genlab.vae.sampling import posterior
 
@@ -166,6 +168,19 @@ def agent_inputs() -> Iterator[Result]:
         (suite,) = ElementTree.parse(report).getroot()  # noqa: S314 - our own file
     count, *wrong = (int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
     yield Result.rate("agent.inputs", count - sum(wrong), count)
+
+
+@benchmark("agent.real_servers")
+def agent_real_servers() -> Iterator[Result]:
+    """Count the real servers on which both modes ended as they should when `make servers` ran."""
+    servers = read_json(ROOT / "results" / "servers.json", producer_command="make servers")
+    passed = 0
+    for name, server in servers.items():
+        ends = [server["modes"][mode] for mode in ("loop", "tools")]
+        passed += all(end["honest"] for end in ends)
+        for end in ends:
+            print(f"{name}: {'passed' if end['honest'] else 'NOT PASSED'}: {end['ended']}")
+    yield Result.rate("agent.real_servers", passed, len(SERVERS))
 
 
 def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:

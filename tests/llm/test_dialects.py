@@ -91,17 +91,52 @@ def test_fenced_code_is_code(text: str) -> None:
 
 
 def test_a_server_that_ignores_a_schema_gets_it_in_words() -> None:
-    def reply(request: Request) -> Reply:
-        words = "JSON schema" in request.prompt
-        return replies.prose(GOOD) if words else replies.good("The best net has two blocks.")
-
-    with Server(reply) as server:
+    with Server(replies.transformers_serve(lambda _: replies.prose(GOOD), "big")) as server:
         asker = endpoint(server)
         for _ in range(2):
             assert asker.ask(ASKED, schema=Plan).parsed == Plan(**GOOD)
     assert asker.ignored == {"response_format"}
     assert len(server.requests) == 3  # it is remembered
     assert all(request.structured for request in server.requests)
+
+
+def test_prose_that_is_cut_had_no_schema() -> None:
+    rambling = Reply(make=lambda request: replies.good("On. " * 9, finish="length", usage=None))
+    with Server([rambling, replies.good(GOOD)]) as server:
+        asker = endpoint(server, answered=False)
+        assert asker.ask(ASKED, schema=Plan).parsed == Plan(**GOOD)
+    assert "JSON schema" in server.requests[1].prompt
+    with Server([rambling]) as server, refused("cut at 16000 tokens and has no JSON; raise"):
+        endpoint(server, answered=False).ask(ASKED, schema=Plan)
+
+
+LARGE = {**ADD, "function": {**ADD["function"], "description": "Add two numbers. " * 50}}
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+def test_a_template_that_drops_tools_ends_a_run(finish: str) -> None:
+    reply = replies.good("I would add them.", finish=finish, usage=(35, 300))
+    with Server([reply]) as server, refused("(a prompt of 35 tokens); use a model"):
+        endpoint(server, answered=False, max_output_tokens=300).ask(ASKED, functions=[LARGE])
+    assert len(server.requests) == 1
+
+
+def test_tools_that_fit_into_the_prompt_were_shown() -> None:
+    with Server([replies.good("I would add them.", usage=(200, 5))]) as server:
+        assert not endpoint(server, answered=False).ask(ASKED, functions=[LARGE]).calls
+
+
+NAMES = {
+    "vLLM": replies.vllm(lambda _: replies.good(GOOD), "big"),
+    "transformers": replies.transformers_serve(lambda _: replies.good(GOOD), "big"),
+}
+
+
+@pytest.mark.parametrize("reply", NAMES.values(), ids=NAMES)
+def test_a_wrong_name_is_asked_once(reply: Callable[[Request], Reply]) -> None:
+    with Server(reply) as server, refused("model 'default' is not there"):
+        endpoint(server, answered=False, model="").ask(ASKED, schema=Plan)
+    assert len(server.requests) == 1
 
 
 def refuse(

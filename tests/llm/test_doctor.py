@@ -18,6 +18,7 @@ from genlab.doctor import Check, check_endpoints, format_table
 
 ROOT = Path(__file__).parents[2]
 Script = Callable[[Request], Reply]
+SERVE = "transformers serve"
 
 
 def answer(request: Request) -> Reply:
@@ -51,6 +52,7 @@ def page_settings(section: str) -> dict[str, Any]:
         (replies.ollama(answer), page_settings("Ollama"), []),
         (replies.ollama(answer, tools=False), {"model": "gpt-oss:20b"}, ["functions"]),
         (replies.vllm(answer), page_settings("vLLM"), ["functions"]),
+        (replies.transformers_serve(answer), page_settings(SERVE), ["JSON schema"]),
         (replies.llama_cpp(answer), page_settings("llama.cpp server"), ["functions"]),
         (
             [replies.good("no"), replies.without_schema(replies.good("no"))],

@@ -77,11 +77,8 @@ def refusal(words: str = "I can't help with that.") -> Reply:
 Script = Callable[[Request], Reply]
 
 
-def _fault(code: int, message: str, *, bare: bool = False, **more: Any) -> Reply:
-    """An error that says so at its top (vLLM), or in an object (the others)."""
-    error = {"message": message, **more}
-    body = {"object": "error", "code": code, **error} if bare else {"error": error}
-    return payload(body, status=code)
+def _fault(status: int, message: str, **more: Any) -> Reply:
+    return payload({"error": {"message": message, **more}}, status=status)
 
 
 def openai(answer: Script, *, thought: int = 3000) -> Script:
@@ -124,18 +121,43 @@ def ollama(answer: Script, model: str = "gpt-oss:20b", *, tools: bool = True) ->
 
 
 def vllm(answer: Script, model: str = "openai/gpt-oss-20b", *, context: int = 4096) -> Script:
-    """vLLM's protocol: errors without an object, a limit that must fit, tools behind a flag."""
+    """The protocol of vLLM 0.32: a limit that must fit, tools behind two flags, no other names."""
+
+    def reject(code: int, text: str, **more: Any) -> Reply:
+        kind = "NotFoundError" if code == 404 else "BadRequestError"
+        return _fault(code, text, type=kind, code=code, **{"param": None, **more})
 
     def reply(request: Request) -> Reply:
-        if request.body["model"] != model:
-            return _fault(404, f"The model `{request.body['model']}` does not exist.", bare=True)
-        limits = [n for n in ("max_tokens", "max_completion_tokens") if n in request.body]
-        if any(request.body[name] > context for name in limits):
-            text = f"'max_tokens' or 'max_completion_tokens' is too large: the limit is {context}"
-            return _fault(400, text, bare=True)
+        if (asked := request.body["model"]) != model:
+            text = f"The model `{asked}` does not exist. Valid aliases: {model}."
+            return reject(404, text, param="model")
+        for name in ("max_tokens", "max_completion_tokens"):
+            if (limit := request.body.get(name, 0)) > context:
+                text = (
+                    f"{name}={limit} cannot be greater than max_model_len={context}. Please request"
+                    f" fewer output tokens. (parameter={name}, value={limit})"
+                )
+                return reject(400, text, param=name)
         if "tools" in request.body:
-            text = '"auto" tool choice requires --enable-auto-tool-choice to be set'
-            return _fault(400, text, bare=True)
+            text = (
+                '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be'
+                " set"
+            )
+            return reject(400, text)
+        return answer(request)
+
+    return reply
+
+
+def transformers_serve(answer: Script, model: str = "Qwen/Qwen3-8B") -> Script:
+    """The protocol of `transformers serve MODEL` 5.23: one name, and schemas without effect."""
+
+    def reply(request: Request) -> Reply:
+        if (asked := request.body["model"]) != model:
+            text = f"Server is pinned to '{model}'; requested '{asked}'."
+            return payload({"detail": text}, status=400)
+        if request.structured and "JSON schema" not in request.prompt:
+            return good("The best net has two blocks.")
         return answer(request)
 
     return reply

@@ -60,12 +60,12 @@ def open_backend(
                 note(f"agent.max_cost does not limit agent.{role}, whose prices are 0")
         journal = stack.enter_context(Journal(path, endpoints, note=note, secrets=secrets))
         budget.spent.update(journal.sum_spent())
-        if params.backend == "embedded" and not params.gguf:  # there is nothing to set up
-            for endpoint in endpoints.values():
-                endpoint.answered = True
-        for entry in journal.entries:  # a run that goes on: what was answered once can be again
-            if entry.value.get("outcome") == "answer" and entry.request.get("role") in endpoints:
-                endpoints[entry.request["role"]].answered = True
+        # Of a run that goes on, what was answered once can be again.
+        known = [e for e in journal.entries if e.value.get("outcome") == "answer"]
+        answered = {entry.request.get("role") for entry in known}
+        nothing_to_set_up = params.backend == "embedded" and not params.gguf
+        for role, endpoint in endpoints.items():
+            endpoint.answered = nothing_to_set_up or role in answered
         yield journal
 
 

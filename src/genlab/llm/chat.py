@@ -9,7 +9,6 @@ the process was killed. The charges of requests that fail are estimated.
 import asyncio
 import json
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +23,7 @@ from genlab.core.text import map_strings, printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, NoObjectError, parse, read_calls
 from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Client, Completion, Usage, is_openai
-from genlab.llm.dialects import TEMPLATE_SIGNS, adapt, strip_thoughts
+from genlab.llm.dialects import LIMITS, adapt, find_rejected, lacks_functions, strip_thoughts
 from genlab.llm.dialects import Message as Message
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import EndpointError
@@ -43,14 +42,6 @@ REPAIRS = 2  # further questions after an answer that cannot be used
 MAX_ECHO = 20_000  # characters of an unusable answer that are shown to the model again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count: on the safe side of the usual 4
 IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema: {}"
-LIMITS = ("max_tokens", "max_completion_tokens")
-SIGNS = {
-    **{limit: rf"\b{limit}\b" for limit in LIMITS},
-    "seed": r"\bseed\b",
-    "reasoning_effort": r"reasoning|thinking|effort",
-    "response_format": r"response_format|schema|structured|grammar",
-}
-"""Parameters that an endpoint may do without, and how errors name them."""
 FIXES = {
     **dict.fromkeys(
         ("not_found", "retired"),
@@ -60,6 +51,9 @@ FIXES = {
     "wrong_key": "{key} is rejected; set a valid key",
     "forbidden": "{key} may not use model {model!r}; choose another key or model",
     "quota": "{key} has no quota left; add credit",
+    "cut": "raise agent.{role}.max_output_tokens, or use a model that comes to an end",
+    "full": "start it with a larger context, or lower agent.max_prompt_tokens",
+    "no_tools": "use a model whose chat template knows tools (llama.cpp: --jinja), or mode loop",
     "unreachable": "start the endpoint, or correct agent.{role}.base_url or OPENAI_BASE_URL",
     "redirected": "set agent.{role}.base_url to {target}",
     "proxy": "correct that variable, or name the endpoint's host in NO_PROXY",
@@ -155,7 +149,6 @@ class _Question:
     schema: Schema
     functions: Functions
     left_out: frozenset[str]
-    ignored: frozenset[str]
     attempt: int = 0
     spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
 
@@ -202,26 +195,22 @@ class Endpoint:
         self, messages: Messages, *, schema: Schema = None, functions: Functions = ()
     ) -> Answer:
         """Answer. Raises what `Backend.ask` raises."""
-        question = _Question(list(messages), schema, functions, self.left_out, self.ignored)
+        question = _Question(list(messages), schema, functions, self.left_out)
         answer = None
         try:
             while answer is None:
                 answer = self._try(question)
         except EndpointError as error:
             self._up = False
+            named = {"key": excerpt(self.params.key), "model": self.model, "role": self.role}
+            named["target"] = excerpt(error.target.removesuffix("/chat/completions"))
+            fix = FIXES.get(error.kind, "" if self.answered else DEFAULT_FIX).format(**named)
+            reason = f"{error.reason}; {fix}" if fix else error.reason
             if not self.answered:
-                named = {"key": excerpt(self.params.key), "model": self.model, "role": self.role}
-                named["target"] = excerpt(error.target.removesuffix("/chat/completions"))
-                fix = FIXES.get(error.kind, DEFAULT_FIX).format(**named)
-                place = excerpt(self.client.base_url)
-                raise SetupError(f"{place}: {error.reason}; {fix}") from error
-            raise LLMFailure(error.reason, **question.spent) from error
-        except UnansweredError as error:
+                raise SetupError(f"{excerpt(self.client.base_url)}: {reason}") from error
+            raise LLMFailure(reason, **question.spent) from error
+        except BudgetSpentError as error:
             error.spent = dict(question.spent)
-            if isinstance(error, LLMFailure) and not self.answered:
-                place = excerpt(self.client.base_url)
-                fix = DEFAULT_FIX.format(role=self.role)
-                raise SetupError(f"{place}: {error.reason}; {fix}") from error
             raise
         return answer
 
@@ -260,7 +249,7 @@ class Endpoint:
             definition = {"name": question.schema.__name__, "schema": shape}
             options["response_format"] = {"type": "json_schema", "json_schema": definition}
             options["extra_body"] = self._extra
-            if "response_format" in question.left_out | question.ignored:
+            if "response_format" in question.left_out | self.ignored:
                 words = IN_WORDS.format(json.dumps(shape, ensure_ascii=False))
                 # In the last message: many templates refuse a second system message.
                 last = messages.pop()
@@ -301,26 +290,23 @@ class Endpoint:
     def _read(self, completion: Completion, question: _Question) -> Answer | None:
         """The answer; None where it was cut and more room is given.
 
-        Raises `LLMFailure`, or an EndpointError where `question` may be asked again.
+        Raises an EndpointError, after which `question` may be asked again.
         """
         if completion.refusal:
-            raise LLMFailure(f"the model refused: {excerpt(completion.refusal)}")
-        if completion.finish_reason == "length":
-            usage = completion.usage
-            if isinstance(usage, Usage) and 0 < usage.completion_tokens < FULL * self.limit:
-                length = f"{usage.completion_tokens} of {self.limit} tokens"
-                fix = "start it with a larger context, or lower agent.max_prompt_tokens"
-                full = f"behind a prompt of {usage.prompt_tokens} the server's context is full"
-                raise LLMFailure(f"the answer was cut after {length}: {full}; {fix}")
-            if self.limit > self.params.max_output_tokens:
-                fix = f"raise agent.{self.role}.max_output_tokens"
-                raise LLMFailure(f"the answer was cut at {self.limit} tokens; {fix}")
-            self.limit *= 2
-            return None
-        text = printable(strip_thoughts(completion.text)).strip()
+            reason = f"the model refused: {excerpt(completion.refusal)}"
+            raise EndpointError("refused", reason)
         names = [function["function"]["name"] for function in question.functions]
         given = completion.message.get("tool_calls")
         calls = read_calls(given, completion.text, names) if names else ()
+        size = completion.usage.prompt_tokens if isinstance(completion.usage, Usage) else 0
+        dropped = names and lacks_functions(size, question.messages, question.functions)
+        if dropped and not calls and not self.answered:
+            reason = f"the model was not shown the tools (a prompt of {size} tokens)"
+            raise EndpointError("no_tools", reason)
+        if completion.finish_reason == "length":
+            self._make_room(completion, question)
+            return None
+        text = printable(strip_thoughts(completion.text)).strip()
         try:
             if not calls and not 0 < len(text) <= MAX_TEXT:
                 raise MalformedError("it is longer than I can read" if text else "it is empty")
@@ -328,7 +314,6 @@ class Endpoint:
         except MalformedError as error:
             if isinstance(error, NoObjectError):  # the schema had no effect: say it in words, too
                 self.ignored |= {"response_format"} - question.left_out
-                question.ignored = self.ignored
             ask = f"That answer cannot be used: {error}. Answer again."
             said = [{"role": "assistant", "content": text[:MAX_ECHO]}] if text else []
             question.messages += [*said, {"role": "user", "content": ask}]
@@ -337,34 +322,26 @@ class Endpoint:
         model = printable(completion.model or self.model)
         return Answer(text, parsed, calls, model, **question.spent)
 
+    def _make_room(self, completion: Completion, question: _Question) -> None:
+        """Double the limit of answers, once, after one was cut.
+
+        Raises an EndpointError where that is of no use.
+        """
+        usage, lacking = completion.usage, ""
+        if isinstance(usage, Usage) and 0 < usage.completion_tokens < FULL * self.limit:
+            length = f"{usage.completion_tokens} of {self.limit} tokens"
+            full = f"behind a prompt of {usage.prompt_tokens} the server's context is full"
+            raise EndpointError("full", f"the answer was cut after {length}: {full}")
+        text = strip_thoughts(completion.text) if completion.content else ""
+        if text and question.schema is not None and "{" not in text:
+            self.ignored |= {"response_format"} - question.left_out
+            lacking = " and has no JSON"
+        if self.limit > self.params.max_output_tokens:
+            raise EndpointError("cut", f"the answer was cut at {self.limit} tokens{lacking}")
+        self.limit *= 2
+
     def _report_wait(self, line: str) -> None:
         self._note(f"agent.{self.role}: {line}")
-
-
-def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
-    """What of `request` an endpoint rejects: a parameter, or a name of TEMPLATE_SIGNS.
-
-    Empty where the error is another.
-    """
-    messages = request["messages"]
-    roles = {message["role"] for message in messages}
-    forms = {
-        "tool ids": "tool" in roles,
-        "several calls": any(len(message.get("tool_calls") or ()) > 1 for message in messages),
-        "system role": "system" in roles,
-    }
-    if error.status in (400, 422, 500):
-        for form, is_sent in forms.items():
-            if is_sent and re.search(TEMPLATE_SIGNS[form], error.body, re.IGNORECASE):
-                return form
-    if error.status not in (400, 404, 422, 501) or error.kind in ("refused", "quota"):
-        return ""
-    too_long = "context" in error.reason.lower()  # leaving out a schema may help, but by chance
-    sent = [name for name in (LIMITS if too_long else SIGNS) if name in request]
-    named = [name for name in sent if re.search(SIGNS[name], error.reason, re.IGNORECASE)]
-    if not named and error.status != 404:  # it does not say what it minds
-        named = [name for name in sent if name not in LIMITS]
-    return named[0] if named else ""
 
 
 def _estimate(text: str) -> int:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from genlab.llm.transport import EndpointError
+
 Message = dict[str, Any]
 """A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
 
@@ -19,6 +21,16 @@ TEMPLATE_SIGNS: Mapping[str, str] = {
     "system role": r"system.{0,5}(role|message|prompt)|role.{0,10}system|roles? must alternate",
 }
 """What chat templates refuse, by name, and how their errors name it."""
+
+LIMITS = ("max_tokens", "max_completion_tokens")
+SIGNS = {
+    **{limit: rf"\b{limit}\b" for limit in LIMITS},
+    "seed": r"\bseed\b",
+    "reasoning_effort": r"reasoning|thinking|effort",
+    "response_format": r"response_format|schema|structured|grammar",
+}
+"""Parameters that an endpoint may do without, and how errors name them."""
+CHARACTERS_PER_TOKEN = 8  # of prompts: more than any tokenizer's
 
 CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
 CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
@@ -77,6 +89,43 @@ def list_text_calls(text: str) -> list[dict[str, Any]]:
     if CHANNEL in text:
         calls += CHANNEL_CALL.findall(text)
     return [{"function": {"name": name, "arguments": arguments}} for name, arguments in calls]
+
+
+def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
+    """What of `request` an endpoint rejects: a parameter, or a name of TEMPLATE_SIGNS.
+
+    Empty where the error is another.
+    """
+    messages = request["messages"]
+    roles = {message["role"] for message in messages}
+    forms = {
+        "tool ids": "tool" in roles,
+        "several calls": any(len(message.get("tool_calls") or ()) > 1 for message in messages),
+        "system role": "system" in roles,
+    }
+    if error.status in (400, 422, 500):
+        for form, is_sent in forms.items():
+            if is_sent and re.search(TEMPLATE_SIGNS[form], error.body, re.IGNORECASE):
+                return form
+    if error.status not in (400, 404, 422, 501) or error.kind in ("refused", "quota"):
+        return ""
+    too_long = "context" in error.reason.lower()  # leaving out a schema may help, but by chance
+    sent = [name for name in (LIMITS if too_long else SIGNS) if name in request]
+    named = [name for name in sent if re.search(SIGNS[name], error.reason, re.IGNORECASE)]
+    if not named and error.kind not in ("not_found", "retired"):  # it does not say what it minds
+        named = [name for name in sent if name not in LIMITS]
+    return named[0] if named else ""
+
+
+def lacks_functions(
+    tokens: int, messages: Sequence[Message], functions: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Whether a prompt of so many tokens is too short to hold messages and functions.
+
+    A template that knows no functions drops them without a word.
+    """
+    stated = json.dumps([list(messages), list(functions)], ensure_ascii=False)
+    return 0 < tokens * CHARACTERS_PER_TOKEN < len(stated)
 
 
 def adapt(messages: Sequence[Message], refused: Collection[str]) -> list[Message]:

@@ -24,14 +24,16 @@ TIMEOUT = httpx2.Timeout(None, connect=10.0)
 Kind = Literal[
     "rate_limited", "quota", "refused", "retired", "wrong_key", "forbidden", "not_found",
     "rejected", "unavailable", "unreachable", "interrupted", "timeout", "invalid_answer",
-    "redirected", "proxy",
+    "redirected", "proxy", "cut", "full", "no_tools",
 ]  # fmt: skip
 TRANSIENT = ("rate_limited", "unavailable", "unreachable", "interrupted", "timeout")
 CHARGED = ("interrupted", "timeout", "invalid_answer")
 REFUSALS = ("moderation_blocked", "content_policy", "content_filter", "safety")
 QUOTAS = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 TEMPLATES = ("jinja", "chat template", "raise_exception")
-RETIRED = ("model_not_found", "deprecated", "retired", "decommissioned", "does not exist")
+RETIRED = (
+    "model_not_found", "deprecated", "retired", "decommissioned", "does not exist", "is pinned to",
+)  # fmt: skip
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 STATUSES: Mapping[int, Kind] = {
