@@ -113,7 +113,7 @@ def test_options_hold_for_what_a_model_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["search", "replay", "embedded"])
 def test_without_a_model_that_reads_the_parsers_reason_stays(backend: str, tmp_path: Path) -> None:
-    with pytest.raises(GenlabError, match="what '90 % Genauigkeit' measures is not clear"):
+    with pytest.raises(GenlabError, match="'mindestens 90 % Genauigkeit' measures"):
         read_goal(GERMAN, agent_params(backend=backend), tmp_path)
     assert not list(tmp_path.iterdir())
 
