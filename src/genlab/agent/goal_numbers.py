@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from decimal import Decimal
+from typing import NamedTuple
 
 SECONDS = {"s": 1, "m": 60, "h": 3600}  # by first letters
 TIME = "s|sec(?:ond)?s?|min(?:ute)?s?|h|hrs?|hours?"
@@ -12,7 +13,10 @@ _COMMAS = r"[1-9]\d{0,2}(?:[,'’]\d{3})+"
 DIGITS = (
     rf"[-+]?(?:{_POWER}|(?:{_COMMAS}|\d+(?:[.,]\d+)?|\.\d+)(?:e[-+]?\d+|\s?[x×·*]\s?{_POWER})?)"
 )
-_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:[ .,'’]\d{3})+(?!\d)")
+_GROUPED = r"(?<![\d.,])[1-9]\d{0,2}(?:[ .,'’]\d{3})+(?!\d)"
+_IN_DIGITS = re.compile(
+    rf"(?:(?P<grouped>{_GROUPED})|{DIGITS})\s*(?:(?P<percent>%)|(?P<word>[^\W\d_]+))?"
+)
 _SCALES = {"k": 1000, "m": 1_000_000}
 _VALUES = tuple(map(Decimal, (*range(1, 20), *range(20, 101, 10), 1000, 10**6, "0.5", "0.25")))
 _ENGLISH = (
@@ -43,7 +47,7 @@ _COLUMNS = zip(*(language.split() for language in _LANGUAGES), strict=True)
 _WORDS = dict(reversed([*zip(_VALUES, map("|".join, _COLUMNS), strict=True)]))
 _GROUPS = "|".join(f"({words})" for words in _WORDS.values())
 _ATOM = re.compile(f"and|und(?!ici)|{_GROUPS}|et?|y")
-_PERCENT = re.compile(r"\bp(?:er|or|our)\s?cen\w*")
+_PERCENT = re.compile(r"\bp(?:(?:er|or|our)\s?ci?en\w*|rozent\b)")
 _COMPOUND = re.compile(f"(?:{_ATOM.pattern})+")
 _NEUTRAL = ("a", "an", "of", "de", "d")
 _NUMBER = _ENGLISH.replace(" ", "|")
@@ -96,31 +100,40 @@ def read_duration(text: str) -> Decimal | None:
     return None if total.is_nan() else total
 
 
-def find_values(text: str) -> set[Decimal]:
-    """Every number that a sentence may state: in digits or words, with and without its scale."""
+class StatedNumber(NamedTuple):
+    """A number of a sentence, in digits or words: all that it may mean, and whether in percent."""
+
+    values: frozenset[Decimal]
+    is_percentage: bool
+
+
+def find_numbers(text: str) -> list[StatedNumber]:
+    """The numbers of a sentence in any of six languages, with and without their scales."""
     parts = unicodedata.normalize("NFD", text.casefold())
-    folded = "".join(each for each in parts if not unicodedata.combining(each))
-    values = {Decimal(1)} if re.search(r"\ban? (?:second|minute|hour)\b", folded) else set()
-    for match in re.finditer(DIGITS, folded):
-        values |= _scale(abs(read_digits(match[0])), folded[match.end() :])
-    for match in _GROUPED.finditer(folded):
-        values |= _scale(Decimal(re.sub(r"\D", "", match[0])), folded[match.end() :])
+    folded = _PERCENT.sub("%", "".join(each for each in parts if not unicodedata.combining(each)))
+    found = [_read_match(match) for match in _IN_DIGITS.finditer(folded)]
     phrase = ""
-    for word in [*re.findall(r"[^\W\d_]+|[^\s-]", _PERCENT.sub(".", folded)), "."]:
+    for word in [*re.findall(r"[^\W\d_]+|[^\s-]", folded), "."]:
         if _COMPOUND.fullmatch(word):
             phrase += word
         elif word not in _NEUTRAL:
-            value = _add(phrase)
-            values |= {value} if value else set()
+            if value := _add(phrase):
+                found.append(StatedNumber(frozenset([value]), word == "%"))
             phrase = ""
-    return values
+    if re.search(r"\ban? (?:second|minute|hour)\b", folded):
+        found.append(StatedNumber(frozenset([Decimal(1)]), False))
+    return found
 
 
-def _scale(value: Decimal, after: str) -> set[Decimal]:
-    """A value, and what it is with the scale that begins the text after it."""
-    word = re.match(r"\s*([^\W\d_]+)", after)
-    scale = _SCALES.get(word[1]) or (_COMPOUND.fullmatch(word[1]) and _add(word[1])) if word else 0
-    return {value, value * scale} if scale and scale >= 1000 else {value}
+def _read_match(match: re.Match[str]) -> StatedNumber:
+    """A number in digits, which may be grouped by any sign, with the word after it."""
+    values = {abs(read_digits(number)) for number in re.findall(DIGITS, match[0])}
+    if match["grouped"]:
+        values.add(Decimal(re.sub(r"\D", "", match[0])))
+    word = match["word"] or ""
+    scale = _SCALES.get(word) or (_COMPOUND.fullmatch(word) and _add(word)) or 0
+    scaled = {value * scale for value in values if scale >= 1000}
+    return StatedNumber(frozenset(values | scaled), bool(match["percent"]))
 
 
 def _add(words: str) -> Decimal | None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from genlab.agent.goal_numbers import find_values
+from genlab.agent.goal_numbers import find_numbers
 from genlab.agent.goal_words import (
     FILLERS,
     JOINTS,
@@ -307,7 +307,10 @@ def passed_on(goal: Goal) -> str:
 
 def explain_error(goal: Goal) -> str:
     """What the error rate means that a goal's sentence states; empty where it states none."""
-    shares = {share for value in find_values(goal.text) for share in (value, value / 100)}
+    stated = find_numbers(goal.text)
+    shares = {
+        value / (100 if each.is_percentage else 1) for each in stated for value in each.values
+    }
     threshold = Decimal(repr(goal.threshold))
     if goal.metric != "accuracy" or threshold in shares or 1 - threshold not in shares:
         return ""
