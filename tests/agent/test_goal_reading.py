@@ -12,7 +12,7 @@ from judged import read_set
 from loopback import Server, status
 from replies import good
 
-from genlab.agent.goal_numbers import find_values
+from genlab.agent.goal_numbers import find_numbers
 from genlab.agent.goal_reading import read_goal
 from genlab.agent.goals import passed_on, quote_enforced
 from genlab.core.errors import GenlabError
@@ -113,7 +113,7 @@ def test_options_hold_for_what_a_model_reads(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("backend", ["search", "replay", "embedded"])
 def test_without_a_model_that_reads_the_parsers_reason_stays(backend: str, tmp_path: Path) -> None:
-    with pytest.raises(GenlabError, match="what '90 % Genauigkeit' measures is not clear"):
+    with pytest.raises(GenlabError, match="'mindestens 90 % Genauigkeit' measures"):
         read_goal(GERMAN, agent_params(backend=backend), tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -132,18 +132,41 @@ def test_a_fault_of_the_set_up_says_what_to_correct(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("fünfundneunzig Prozent, siebzehn", {95, 17}),
-        ("soixante-dix-neuf, quatre-vingts, une demi-heure", {79, 80, 0.5}),
-        ("treinta y dos, cien mil, media hora", {32, 100_000, 0.5}),
-        ("cinquenta mil, vinte e quatro, meia hora", {50_000, 24, 0.5}),
-        ("novantotto, centomila, un quarto d'ora", {98, 100_000, 0.25}),
-        ("two hundred and fifty thousand, three quarters", {250_000, 0.75}),
-        ("zwanzig dreißig", set()),
-        ("50.000", {50, 50_000}),
-        ("50 000", {50, 0, 50_000}),
-        ("0,25 and 2×10^4 and 3·10⁵", {0.25, 20_000, 300_000}),
-        ("5 Mio. und 20k und 30 mil", {5, 5_000_000, 20, 20_000, 30, 30_000, 1_000_000, 1000}),
+        ("fünfundneunzig Prozent, siebzehn", [{95}, {17}]),
+        ("soixante-dix-neuf, quatre-vingts, une demi-heure", [{79}, {80}, {0.5}]),
+        ("treinta y dos, cien mil, media hora", [{32}, {100_000}, {0.5}]),
+        ("cinquenta mil, vinte e quatro, meia hora", [{50_000}, {24}, {0.5}]),
+        ("novantotto per cento e centomila, un quarto d'ora", [{98}, {100_000}, {0.25}]),
+        ("two hundred and fifty thousand, three quarters", [{250_000}, {0.75}]),
+        ("zwanzig dreißig", []),
+        ("within an hour", [{1}]),
+        ("a model", []),
+        ("50.000", [{50, 50_000}]),
+        ("50 000", [{50, 0, 50_000}]),
+        ("0,25 and 2×10^4 and 3·10⁵", [{0.25}, {20_000}, {300_000}]),
+        ("5 Mio. und 20k und 1h30", [{5, 5_000_000}, {20, 20_000}, {1}, {30}, {1_000_000}]),
     ],
 )
-def test_numbers_of_a_sentence(text: str, values: set[float]) -> None:
-    assert {float(value) for value in find_values(text)} == values
+def test_numbers_of_a_sentence(text: str, values: list[set[float]]) -> None:
+    assert [{float(value) for value in each.values} for each in find_numbers(text)] == values
+
+
+@pytest.mark.parametrize("text", ["90 %", "90 percent", "neunzig Prozent", "90 por ciento"])
+def test_percentages(text: str) -> None:
+    assert [each.is_percentage for each in find_numbers(text)] == [True]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_parameters": 90},  # the percentage
+        {"max_parameters": 50, "max_seconds": 50.0},  # one number twice; SmolLM2 has said both
+        {"threshold": 0.91},
+        {"metric": "val_loss", "direction": "at most", "threshold": 90.0},
+    ],
+)
+def test_a_number_is_taken_for_one_thing(wrong: dict[str, Any], tmp_path: Path) -> None:
+    text = f"{GERMAN} und höchstens 50.000 Parametern"
+    refused = pytest.raises(GenlabError, match=r"as the planner reads it: .*(no number|two limits)")
+    with Server([good(ANSWER | {"max_parameters": 50_000} | wrong)]) as server, refused:
+        read_goal(text, reading(server), tmp_path)

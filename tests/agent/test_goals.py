@@ -112,6 +112,11 @@ def test_of_two_limits_the_lower_one_holds() -> None:
         ("mnist > 90 %, under 50.000 parameters", {}, "50.000"),
         ("mnist > 90 % with a quarter of LeNet's parameters", {}, "quarter"),
         ("mnist > 90 % within 30 s 1 min", {}, "30 s 1 min"),
+        ("mnist > 90 % accuracy within a day", {}, "day"),
+        ("mnist > 90 % accuracy on at most 2 GPUs", {}, "2 GPUs"),
+        ("reduce the error rate on mnist by 5 %", {}, "by 5 %"),
+        ("3 % fewer errors than LeNet on mnist", {}, "errors"),
+        ("Fehler unter 5 % in mnist", {}, "unter 5 %"),
         ("> 90 % accuracy on ~/digits", {"dataset": "mnist"}, r"~/digits"),
         ("mnist > 90 %, parameters < 50,000", {}, "50,000"),
         ("mnist > 90 % with fewer than 5 layers", {}, "5 layers"),
@@ -137,6 +142,9 @@ def test_what_cannot_be_enforced_is_refused(
         ("mnist > 90 % — 2 conv layers, max-pooling, 3 × 3 kernels, ≤ 1.5 min", None, 90.0),
         ("mnist: 90 % or better after 2 minutes at most", None, 120.0),
         ("mnist > 90 % with at most 10⁵ parameters", 100_000, None),
+        ("mnist > 90 % within sixteen minutes and forty-five seconds", None, 1005.0),
+        ("mnist > 90 % acc, without exceeding 2 minutes; don't exceed 1M params", 10**6, 120.0),
+        ("mnist > 90 % accuracy with error bars, half-hour training at most", None, 1800.0),
     ],
 )
 def test_limits_are_read(text: str, parameters: int | None, seconds: float | None) -> None:

@@ -2,8 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from decimal import Decimal
+from typing import NamedTuple
 
 SECONDS = {"s": 1, "m": 60, "h": 3600}  # by first letters
 TIME = "s|sec(?:ond)?s?|min(?:ute)?s?|h|hrs?|hours?"
@@ -13,50 +13,45 @@ _COMMAS = r"[1-9]\d{0,2}(?:[,'’]\d{3})+"
 DIGITS = (
     rf"[-+]?(?:{_POWER}|(?:{_COMMAS}|\d+(?:[.,]\d+)?|\.\d+)(?:e[-+]?\d+|\s?[x×·*]\s?{_POWER})?)"
 )
-_GROUPED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:[ .,'’]\d{3})+(?!\d)")
+_GROUPED = r"(?<![\d.,])[1-9]\d{0,2}(?:[ .,'’]\d{3})+(?!\d)"
+_IN_DIGITS = re.compile(
+    rf"(?:(?P<grouped>{_GROUPED})|{DIGITS})\s*(?:(?P<percent>%)|(?P<word>[^\W\d_]+))?"
+)
 _SCALES = {"k": 1000, "m": 1_000_000}
-_WORDS: Mapping[str, str] = {  # English first, then German, French, Spanish, Portuguese, Italian
-    "0.5": "half|halbe?[nrs]?|demie?|medi[oa]|mei[oa]|mezz[oa]?",
-    "0.25": "quarters?|viertel|quarts?|cuartos?|quarto",
-    "1000000": "million|millionen|millions|mio|millon(?:es)?|milhao|milhoes|milion[ei]",
-    "1000": "thousand|tausend|tsd|mille|mila|mil",
-    "100": "hundred|hundert|cent[os]?|cien(?:tos?)?|cem",
-    "90": "ninety|neunzig|nonante|noventa|novanta?",
-    "80": "eighty|achtzig|quatrevingts?|huitante|ochenta|oitenta|ottanta?",
-    "70": "seventy|siebzig|septante|setenta|settanta?",
-    "60": "sixty|sechzig|soixante|sesenta|sessenta|sessanta?",
-    "50": "fifty|funfzig|cinquante|cincuenta|cinquenta|cinquanta?",
-    "40": "forty|vierzig|quarante|cuarenta|quarenta|quaranta?",
-    "30": "thirty|dreissig|trente|treinta|trinta|trenta?",
-    "20": "twenty|zwanzig|vingts?|veinte|veinti|vinte|venti?",
-    "19": "nineteen|neunzehn|diecinueve|dezenove|diciannove",
-    "18": "eighteen|achtzehn|dieciocho|dezoito|diciotto",
-    "17": "seventeen|siebzehn|diecisiete|dezessete|diciassette",
-    "16": "sixteen|sechzehn|seize|dieciseis|dezesseis|sedici",
-    "15": "fifteen|funfzehn|quinze|quince|quindici",
-    "14": "fourteen|vierzehn|quatorze|catorce|catorze|quattordici",
-    "13": "thirteen|dreizehn|treize|trece|treze|tredici",
-    "12": "twelve|zwolf|douze|doce|doze|dodici",
-    "11": "eleven|elf|onze|once|undici",
-    "10": "ten|zehn|dix|diez|dieci|dez",
-    "9": "nine|neun|neuf|nueve|nove",
-    "8": "eight|acht|huit|ocho|oito|otto",
-    "7": "seven|sieb(?:en)?|sept|siete|sette|sete",
-    "6": "six|sechs?|seis|sei",
-    "5": "five|funf|cinque|cinco|cinq",
-    "4": "four|vier|quattro|quatre|cuatro|quatro",
-    "3": "three|drei|trois|tres?",
-    "2": "two|zwei|deux|dos|dois|duas|due",
-    "1": "one|ein(?:e[nrs]?|s)?|un[aeo]?|uma?",
-}
-# The longest words first, which begin with others; what lies between the words of a number.
+_VALUES = tuple(map(Decimal, (*range(1, 20), *range(20, 101, 10), 1000, 10**6, "0.5", "0.25")))
+_ENGLISH = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+    " hundred thousand million half quarters?"
+)
+_LANGUAGES = (  # words for _VALUES without accents: German, French, Spanish, Portuguese, Italian
+    _ENGLISH,
+    "ein(?:e[nrs]?|s)? zwei drei vier funf sechs? sieb(?:en)? acht neun zehn elf zwolf dreizehn"
+    " vierzehn funfzehn sechzehn siebzehn achtzehn neunzehn zwanzig dreissig vierzig funfzig"
+    " sechzig siebzig achtzig neunzig hundert tausend|tsd millionen|mio halbe?[nrs]? viertel",
+    "une? deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize"
+    " dixsept dixhuit dixneuf vingts? trente quarante cinquante soixante septante quatrevingts?"
+    " nonante cents? mille millions demie? quarts?",
+    "un[ao]? dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince"
+    " dieciseis diecisiete dieciocho diecinueve veint[ei] treinta cuarenta cincuenta sesenta"
+    " setenta ochenta noventa cien(?:tos?)? mil millon(?:es)? medi[oa] cuartos?",
+    "uma? dois|duas tres quatro cinco seis sete oito nove dez onze doze treze catorze quinze"
+    " dezesseis dezessete dezoito dezenove vinte trinta quarenta cinquenta sessenta setenta"
+    " oitenta noventa cem|cento mil milhao|milhoes mei[oa] quarto",
+    "uno? due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici"
+    " quindici sedici diciassette diciotto diciannove venti? trenta? quaranta? cinquanta?"
+    " sessanta? settanta? ottanta? novanta? cento mille|mila milion[ei] mezz[oa]? quarto",
+)
+_COLUMNS = zip(*(language.split() for language in _LANGUAGES), strict=True)
+# Larger numbers first, whose words begin with smaller ones; without a group what joins two words.
+_WORDS = dict(reversed([*zip(_VALUES, map("|".join, _COLUMNS), strict=True)]))
 _GROUPS = "|".join(f"({words})" for words in _WORDS.values())
 _ATOM = re.compile(f"and|und(?!ici)|{_GROUPS}|et?|y")
+_PERCENT = re.compile(r"\bp(?:(?:er|or|our)\s?ci?en\w*|rozent\b)")
 _COMPOUND = re.compile(f"(?:{_ATOM.pattern})+")
-_AND = ("and", "und", "et", "e", "y")
-_NEUTRAL = ("a", "an", "of", "de", "d", "-")
-_ENGLISH = "|".join(words.partition("|")[0] for words in _WORDS.values())
-PHRASE = rf"(?<![\w-])(?:an?[-\s]+)?(?:{_ENGLISH})(?:[-\s]+(?:and|an?|of|{_ENGLISH}))*"
+_NEUTRAL = ("a", "an", "of", "de", "d")
+_NUMBER = _ENGLISH.replace(" ", "|")
+PHRASE = rf"(?<![\w-])(?:an?[-\s]+)?(?:{_NUMBER})\b(?:[-\s]+(?:and|an?|of|{_NUMBER})\b)*"
 _PART = rf"(?:{DIGITS}|{PHRASE}|(?<![\w-])an?)[-\s]*(?:{TIME})"
 DURATION = (
     rf"(?<![\w.]){_PART}(?:(?:,?\s*(?:and\s+)?{_PART})+|\sand\sa\s(?:half|quarter))(?!\w)"
@@ -105,39 +100,40 @@ def read_duration(text: str) -> Decimal | None:
     return None if total.is_nan() else total
 
 
-def find_values(text: str) -> set[Decimal]:
-    """Every number that a sentence may state: in digits or words, with and without its scale."""
+class StatedNumber(NamedTuple):
+    """A number of a sentence, in digits or words: all that it may mean, and whether in percent."""
+
+    values: frozenset[Decimal]
+    is_percentage: bool
+
+
+def find_numbers(text: str) -> list[StatedNumber]:
+    """The numbers of a sentence in any of six languages, with and without their scales."""
     parts = unicodedata.normalize("NFD", text.casefold())
-    folded = "".join(each for each in parts if not unicodedata.combining(each))
-    values = {Decimal(1)} if re.search(r"\ban? (?:second|minute|hour)\b", folded) else set()
-    for match in re.finditer(DIGITS, folded):
-        values |= _scale(abs(read_digits(match[0])), folded[match.end() :])
-    for match in _GROUPED.finditer(folded):
-        values |= _scale(Decimal(re.sub(r"\D", "", match[0])), folded[match.end() :])
-    phrase = list[str]()
+    folded = _PERCENT.sub("%", "".join(each for each in parts if not unicodedata.combining(each)))
+    found = [_read_match(match) for match in _IN_DIGITS.finditer(folded)]
+    phrase = ""
     for word in [*re.findall(r"[^\W\d_]+|[^\s-]", folded), "."]:
-        if word in _NEUTRAL or _COMPOUND.fullmatch(word):
-            phrase.append(word)
-            continue
-        values |= _read_words(phrase)
-        phrase = []
-    return values
+        if _COMPOUND.fullmatch(word):
+            phrase += word
+        elif word not in _NEUTRAL:
+            if value := _add(phrase):
+                found.append(StatedNumber(frozenset([value]), word == "%"))
+            phrase = ""
+    if re.search(r"\ban? (?:second|minute|hour)\b", folded):
+        found.append(StatedNumber(frozenset([Decimal(1)]), False))
+    return found
 
 
-def _read_words(phrase: list[str]) -> set[Decimal]:
-    """The number that words side by side state, or those on both sides of an 'and'."""
-    stated = [word for word in phrase if word not in _NEUTRAL]
-    value = _add("".join(stated))
-    if value is None and (places := [at for at, word in enumerate(stated) if word in _AND]):
-        return _read_words(stated[: places[0]]) | _read_words(stated[places[0] + 1 :])
-    return {value} if value else set()
-
-
-def _scale(value: Decimal, after: str) -> set[Decimal]:
-    """A value, and what it is with the scale that begins the text after it."""
-    word = re.match(r"\s*([^\W\d_]+)", after)
-    scale = _SCALES.get(word[1]) or (_COMPOUND.fullmatch(word[1]) and _add(word[1])) if word else 0
-    return {value, value * scale} if scale and scale >= 1000 else {value}
+def _read_match(match: re.Match[str]) -> StatedNumber:
+    """A number in digits, which may be grouped by any sign, with the word after it."""
+    values = {abs(read_digits(number)) for number in re.findall(DIGITS, match[0])}
+    if match["grouped"]:
+        values.add(Decimal(re.sub(r"\D", "", match[0])))
+    word = match["word"] or ""
+    scale = _SCALES.get(word) or (_COMPOUND.fullmatch(word) and _add(word)) or 0
+    scaled = {value * scale for value in values if scale >= 1000}
+    return StatedNumber(frozenset(values | scaled), bool(match["percent"]))
 
 
 def _add(words: str) -> Decimal | None:
@@ -150,7 +146,7 @@ def _add(words: str) -> Decimal | None:
         if match.lastindex is None:  # and
             is_joined = True
             continue
-        value = Decimal(list(_WORDS)[match.lastindex - 1])
+        value = [*_WORDS][match.lastindex - 1]
         if value >= 1000:
             if value >= scale:
                 return None

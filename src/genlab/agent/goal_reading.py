@@ -5,17 +5,17 @@ sentence. Not protected: a number that is taken for another limit, or a dataset 
 so a person confirms what was read.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from hashlib import sha256
-from itertools import product
+from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from genlab.agent.goal_numbers import SECONDS, find_values
+from genlab.agent.goal_numbers import SECONDS, find_numbers
 from genlab.agent.goal_words import LIMITS, UnreadError, refuse
 from genlab.agent.goals import DATASETS, SHARES, Goal, parse_goal, write_number
 from genlab.core.errors import GenlabError
@@ -76,7 +76,7 @@ def read_goal(
         return parse_goal(text, own=own, **options), False
     except UnreadError as error:
         # A transcript answers the questions of its run alone; SmolLM2 does not read.
-        if params.backend == "replay" or not writes_code(params) or not find_values(text):
+        if params.backend == "replay" or not writes_code(params) or not find_numbers(text):
             raise
         refusal = str(error)
     words = " ".join(printable(text).split())
@@ -90,6 +90,9 @@ def read_goal(
         except (BudgetSpentError, LLMFailure) as error:
             raise GenlabError(f"{refusal} (the planner does not read it: {error})") from error
     assert isinstance(stated, StatedGoal)
+    if stated.threshold is not None and stated.metric in SHARES and stated.threshold > 1:
+        share = float(Decimal(repr(stated.threshold)) / 100)  # a percentage that was left as it is
+        stated = stated.model_copy(update={"threshold": share})
     try:
         check_numbers(stated, words)
         goal = parse_goal(write_sentence(stated, words, own), own=own, **options)
@@ -102,22 +105,43 @@ def read_goal(
 def check_numbers(stated: StatedGoal, words: str) -> None:
     """Raise a GenlabError for a number that is not in the sentence, or a limit that no field holds.
 
-    A threshold may be there as a percentage, seconds as one or two numbers of another unit.
+    Each is another number there: a threshold also as a percentage, which nothing else can be, and
+    seconds as one or two numbers of any unit of time.
     """
-    if stated.other_limit and find_values(stated.other_limit):
+    if stated.other_limit and find_numbers(stated.other_limit):
         raise refuse(f"{printable(stated.other_limit)!r} cannot be enforced", LIMITS)
-    values = find_values(words)
-    times = {value * unit for value, unit in product(values, SECONDS.values())}
-    allowed = {
-        "threshold": values | {value / 100 for value in values if stated.metric in SHARES},
-        "max_parameters": values,
-        "max_seconds": times | {first + second for first, second in product(times, times)},
+    numbers = find_numbers(words)
+    plain = [set() if each.is_percentage else set(each.values) for each in numbers]
+    shares = [{value / 100 for value in each.values} for each in numbers]
+    times = [{value * unit for value in each for unit in SECONDS.values()} for each in plain]
+    is_share = stated.metric in SHARES
+    thresholds = [
+        known | share if is_share else known for known, share in zip(plain, shares, strict=True)
+    ]
+    places = {
+        "threshold": _find_places(stated.threshold, thresholds),
+        "max_parameters": _find_places(stated.max_parameters, plain),
+        "max_seconds": _find_places(stated.max_seconds, times, most=2),
     }
-    for name, known in allowed.items():
-        value = getattr(stated, name)
-        if value is not None and Decimal(repr(value)) not in known:
-            reason = f"{name} {write_number(value)} is no number of the sentence"
+    for name, found in places.items():
+        if not found:
+            reason = f"{name} {write_number(getattr(stated, name))} is no number of the sentence"
             raise refuse(reason, "write it in digits")
+    choices = ([at for each in choice for at in each] for choice in product(*places.values()))
+    if not any(len(choice) == len(set(choice)) for choice in choices):
+        raise refuse("a number of the sentence is taken for two limits", "write it in English")
+
+
+def _find_places(
+    value: float | None, numbers: Sequence[Collection[Decimal]], most: int = 1
+) -> list[Sequence[int]]:
+    """Where the numbers are that may add up to a value, at most so many; nowhere for None."""
+    if value is None:
+        return [()]
+    exact = Decimal(repr(value))
+    counts = range(1, most + 1)
+    chosen = chain.from_iterable(combinations(range(len(numbers)), count) for count in counts)
+    return [each for each in chosen if exact in map(sum, product(*(numbers[at] for at in each)))]
 
 
 def write_sentence(stated: StatedGoal, words: str, own: Collection[str]) -> str:
@@ -126,9 +150,7 @@ def write_sentence(stated: StatedGoal, words: str, own: Collection[str]) -> str:
     if stated.metric:
         parts.append(stated.metric)
     if stated.threshold is not None:
-        is_percentage = stated.metric in SHARES and stated.threshold > 1
-        number = f"{write_number(stated.threshold)}{' %' * is_percentage}"
-        parts.append(f"{stated.direction or ''} {number}")
+        parts.append(f"{stated.direction or ''} {write_number(stated.threshold)}")
     if name := stated.dataset:
         path = printable(name).removeprefix(PATH)
         if name.startswith(PATH) and path in words:

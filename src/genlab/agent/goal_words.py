@@ -24,7 +24,7 @@ _NAMES = {
     "arc_grids": "arc[-_ ](?:like[-_ ])?grids?",
     "dummy": "dummy",
     "other_dataset": r"[\w-]*mnist[\w-]*|cifar[-_ ]?[\w-]*|[\w-]*imagenet[\w-]*",
-    "accuracy": "(?:top-?1 )?accura(?:cy|te)",
+    "accuracy": "(?:top-?1 )?acc(?:ura(?:cy|te))?",
     "macro_f1": "macro[-_ ](?:averaged?[-_ ])?f[-_ ]?1(?:[-_ ]score)?",
     "val_loss": "val(?:idation)?[-_ ]loss",
     "bits_per_dim": "bits?(?:[-_ ]per[-_ ]|/)dim(?:ension)?s?",
@@ -66,7 +66,7 @@ _TOKENS = {
     "path": r"""["'`“‘](?P<quoted>(?:path:|~?/|\.{1,2}/|(?!bit)\w[\w. -]*/)[^"'`”’]*)["'`”’]"""
     r"|(?<![^\s(])(?:path:|~?/(?=\w)|\.{1,2}/)\S*[^\s.,;:!?)]",
     **{name: rf"(?<![\w-])(?:{each})(?!\w|-\w)" for name, each in _NAMES.items()},
-    "not": r"\b(?:no|not|never)\b(?: be\b| fall\b| drop\b)?",
+    "not": r"\b(?:no|not|never|cannot|without|\w+n['’]t)\b(?: be\b| fall\b| drop\b)?",
     **_SIGNS,
     "shape": r"(?<!\w)\d+(?:\s*[x×]\s*\d+)+(?![\w^*])",
     "duration": DURATION,
@@ -75,7 +75,7 @@ _TOKENS = {
     r"(?:\s*(?P<scale>k|thousand|m|million)\b)?"
     rf"(?:[-\s]*(?:{_any(_UNITS)}))?(?!\w|[.,]\d)",
     "unread": r"[$€£]|\d[^\s,;]*"
-    r"|\b(?:half|quarter|hundred|thousand|million|seconds|minutes|hours|days)\b",
+    r"|\b(?:half|quarter|hundred|thousand|million|seconds|minutes|hours|days?)\b",
     "word": r"[^\W\d_]\w*(?:[-'_]\w+)*",
     "stop": r"[,;.!?()]",
 }
@@ -88,7 +88,7 @@ JOINTS = re.compile(
 # Words that say nothing of a model, and may stand beside the name of a metric.
 FILLERS = re.compile(
     f"{JOINTS.pattern}|an?|the|that|which|whose|its?|is|be|are|must|should|has|have|having|i|we|me"
-    "|want|need|like|please|gets?|getting|reach(?:es|ing)?|achieves?|keep|bring|train(?:s|ed|ing)?"
+    "|want|need|like|please|beat|hit|scores?|gets?|getting|reach(?:es|ing)?|achieves?|keep|bring|train(?:s|ed|ing)?"
     "|uses?|than|correctly|classif(?:y|ies|ied)|images|pictures|data(?:set)?",
     re.IGNORECASE,
 )
@@ -106,14 +106,16 @@ class UnreadError(GenlabError):
 class Quantity(NamedTuple):
     """A number of the sentence, its unit, and the comparison that belongs to it.
 
-    places: of its tokens, negation and comparison included.
+    before, after: the words beside it, negation and comparison not counted. places: of its tokens,
+    those included.
     """
 
     text: str
     value: Decimal
     unit: str
     sign: str
-    after: str  # the word that follows
+    before: str
+    after: str
     places: frozenset[int]
 
 
@@ -190,11 +192,19 @@ def read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
         if value is None:
             fix = "write it as 50,000, 50k or 90 s"
             raise refuse(f"the number {text!r} is not clear", fix, UnreadError)
-        after = "".join(each[0] for each in tokens[at + 1 : at + 2] if each["word"])
         negation = sign_at - 1 if sign and sign_at and tokens[sign_at - 1]["not"] else at
         places = frozenset((at, sign_at, negation))
-        found.append(Quantity(text, value, unit, sign, after, places))
+        before, after = (_find_word(tokens, each) for each in (min(places) - 1, at + 1))
+        if before.lower() == "by" and unit in ("", "percent"):
+            reason = f"'by {text}' is a change, and a goal is a number to reach"
+            raise refuse(reason, "state that number")
+        found.append(Quantity(text, value, unit, sign, before, after, places))
     return found
+
+
+def _find_word(tokens: Sequence[re.Match[str]], at: int) -> str:
+    """The word at a place; empty where there is another token, or none."""
+    return tokens[at]["word"] or "" if 0 <= at < len(tokens) else ""
 
 
 def _read_value(token: re.Match[str], unit: str) -> Decimal | None:

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from genlab.agent.goal_numbers import find_values
+from genlab.agent.goal_numbers import find_numbers
 from genlab.agent.goal_words import (
     FILLERS,
     JOINTS,
+    LIMITS,
     OPTIONS,
     Quantity,
     UnreadError,
@@ -127,16 +128,19 @@ def parse_goal(
     contradicts the sentence is refused, as is everything in it that cannot be read or enforced: a
     GenlabError names the word and the option.
     """
-    words = " ".join(printable(text).split())
-    tokens = find_tokens(words)
-    name = _choose_name(tokens, metric, "metric", STATED)
+    sentence = " ".join(printable(text).split())
+    tokens = find_tokens(sentence)
+    others = _find_other_errors(tokens)
+    measures = [token for at, token in enumerate(tokens) if at not in others]
+    name = _choose_name(measures, metric, "metric", STATED)
     place = dataset
     if dataset is None or not re.match("path:.", dataset):
         place = _choose_name(tokens, dataset, "dataset", (*DATASETS, *own))
     quantities = read_quantities(tokens)
-    name = name or _guess_metric(quantities)
-    if name == "error_rate" and metric is None:
-        _check_error(tokens)
+    if others and not name:
+        words = next(iter(others.values()))
+        raise refuse(f"what {words!r} measures is not clear", "give --metric", UnreadError)
+    name = name or _guess_metric(quantities, place or "")
     if place is None:
         fix = f"give --dataset {', '.join((*DATASETS, *own))} or path:FOLDER"
         raise refuse("it names no dataset", fix, UnreadError)
@@ -148,8 +152,8 @@ def parse_goal(
         threshold = accuracy_of(threshold)
     most = _choose_limit(quantities, "parameters", max_parameters)
     seconds = _choose_limit(quantities, "seconds", max_seconds)
-    goal = Goal(words, place, name, threshold, None if most is None else round(most), seconds)
-    return goal if words else replace(goal, text=goal.description)
+    goal = Goal(sentence, place, name, threshold, None if most is None else round(most), seconds)
+    return goal if sentence else replace(goal, text=goal.description)
 
 
 def write_number(value: float) -> str:
@@ -188,12 +192,14 @@ def _choose_name(
     return named[0] if named else None
 
 
-def _guess_metric(quantities: Sequence[Quantity]) -> str:
+def _guess_metric(quantities: Sequence[Quantity], dataset: str) -> str:
     """Accuracy, which is what a percentage without the name of a metric means."""
     numbers = [each for each in quantities if each.unit in ("", "percent")]
     for each in numbers:
-        if each.unit != "percent" or not JOINTS.fullmatch(each.after):
-            words = f"{each.text} {each.after}".strip()
+        is_named = each.before.lower() == dataset.lower()
+        is_plain = JOINTS.fullmatch(each.after) and (is_named or FILLERS.fullmatch(each.before))
+        if each.unit != "percent" or not is_plain:
+            words = f"{each.before} {each.text} {each.after}".strip()
             raise refuse(f"what {words!r} measures is not clear", "give --metric", UnreadError)
     if not numbers:
         fix = "give --metric and --at-least"
@@ -201,14 +207,17 @@ def _guess_metric(quantities: Sequence[Quantity]) -> str:
     return "accuracy"
 
 
-def _check_error(tokens: Sequence[re.Match[str]]) -> None:
-    """Raise an UnreadError where an error may be another one, such as a calibration error."""
+def _find_other_errors(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
+    """Where an error is none of classification, such as a calibration error: words by place."""
+    found = {}
     for at, token in enumerate(tokens):
-        if token["error_rate"]:
-            beside = tokens[max(0, at - 1) : at + 2]
-            if any(each["word"] and not FILLERS.fullmatch(each[0]) for each in beside):
-                words = " ".join(each[0] for each in beside if each["word"] or each["error_rate"])
-                raise refuse(f"what {words!r} measures is not clear", "give --metric", UnreadError)
+        beside = tokens[max(0, at - 1) : at + 2]
+        words = [each[0] for each in beside if each["word"] or each["error_rate"]]
+        if token["error_rate"] and not all(
+            FILLERS.fullmatch(each[0]) for each in beside if each["word"]
+        ):
+            found[at] = " ".join(words)
+    return found
 
 
 def _choose_threshold(
@@ -226,6 +235,9 @@ def _choose_threshold(
         if each.unit not in ("", "percent"):
             continue
         if each.sign in ("worse", "less" if higher else "more"):
+            if not each.unit and not JOINTS.fullmatch(each.after):
+                words = f"{each.text} {each.after}"
+                raise refuse(f"{words!r} cannot be read or enforced", LIMITS, UnreadError)
             reason = f"{metric} is better when {better}, which contradicts {each.text!r}"
             raise refuse(reason, f"change the comparison, then give {option} if need be")
         if given is None:
@@ -271,7 +283,7 @@ def split_words(goal: Goal) -> tuple[Sequence[str], Sequence[str]]:
         for at, token in enumerate(tokens)
         if token.lastgroup in (goal.dataset, *STATED)
         or goal.dataset in (token[0].lower(), *find_paths([token]))
-    }
+    } - {*_find_other_errors(tokens)}
     with suppress(GenlabError):  # an older parser has read it
         for each in read_quantities(tokens):
             share = float(each.value / 100 if each.unit == "percent" else each.value)
@@ -295,7 +307,10 @@ def passed_on(goal: Goal) -> str:
 
 def explain_error(goal: Goal) -> str:
     """What the error rate means that a goal's sentence states; empty where it states none."""
-    shares = {share for value in find_values(goal.text) for share in (value, value / 100)}
+    stated = find_numbers(goal.text)
+    shares = {
+        value / (100 if each.is_percentage else 1) for each in stated for value in each.values
+    }
     threshold = Decimal(repr(goal.threshold))
     if goal.metric != "accuracy" or threshold in shares or 1 - threshold not in shares:
         return ""
