@@ -73,25 +73,29 @@ EXPERT: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
 """Change, layers and training of each attempt at the default goal."""
 
 ENCODER = [*conv(32), POOL, *conv(48), POOL, FLAT]
-MAPS = [
-    {"type": "Linear", "out_features": 32 * 49},
-    {"type": "ReLU"},
-    {"type": "Unflatten", "dim": 1, "unflattened_size": [32, 7, 7]},
-]
 DOUBLE = [{"type": "Upsample", "scale_factor": 2}, *conv(32)]
 GENERATIVE = [
     (
         "Two strided convolutions and their mirror image.",
-        [*MAPS, *DOUBLE, *DOUBLE],
+        [*DOUBLE, *DOUBLE],
         {"lr": 0.003, "batch_size": 64, **COSINE},
     ),
     (
         "Smaller batches, and a residual block in the decoder.",
-        [*MAPS, *DOUBLE, *residual(32), *DOUBLE],
+        [*DOUBLE, *residual(32), *DOUBLE],
         {"lr": 0.003, "batch_size": 32, **COSINE},
     ),
 ]
-"""Change, decoder and training of each attempt at a generative goal."""
+"""Change, decoder after its first maps, and training of each attempt at a generative goal."""
+
+
+def unflatten(side: int) -> list[dict[str, Any]]:
+    """The beginning of a decoder that ends in images of four times `side`."""
+    return [
+        {"type": "Linear", "out_features": 32 * side**2},
+        {"type": "ReLU"},
+        {"type": "Unflatten", "dim": 1, "unflattened_size": [32, side, side]},
+    ]
 
 
 def everything(request: Request) -> str:
@@ -112,16 +116,18 @@ def asked_for(request: Request) -> str:
 
 def propose(words: str, number: int) -> dict[str, Any]:
     """The proposal for attempt `number`, from 0."""
+    found = IMAGES.search(words)
+    assert found is not None
+    size = [int(side) for side in found.groups()]
     if "`encoder`" in words:
-        change, decoder, training = GENERATIVE[number % len(GENERATIVE)]
-        config = {"name": "Net", "encoder": ENCODER, "decoder": decoder, "latent_dim": 32}
+        change, layers, training = GENERATIVE[number % len(GENERATIVE)]
+        decoder = [*unflatten(size[1] // 4), *layers]
+        config = {"name": "Net", "encoder": ENCODER, "decoder": decoder}
+        config["latent_dim"] = 32 + 8 * (number // len(GENERATIVE))  # none comes twice
     else:
         change, layers, training = EXPERT[number % len(EXPERT)]
         widest = layers[0]["out_channels"] + 4 * (number // len(EXPERT))  # none comes twice
         config = {"name": "Net", "layers": [{**layers[0], "out_channels": widest}, *layers[1:]]}
-    found = IMAGES.search(words)
-    assert found is not None
-    size = [int(side) for side in found.groups()]
     return {"change": change, "model_config": config, "input_size": size, "eval_config": training}
 
 

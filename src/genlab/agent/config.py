@@ -60,7 +60,9 @@ class Settings:
         files = self._digest_data()
         if self.params.backend == "replay" and Path(self.params.transcript).is_file():
             files.append(sha256(self.params.transcript))
-        return _digest(self.goal.values, params, self.seed, self.stop_at_goal,
+        # Prompts have the user's words, which search does not read.
+        words = "" if self.params.backend == "search" else self.goal.text
+        return _digest(self.goal.values, words, params, self.seed, self.stop_at_goal,
                        digest_code("agent_run"), files)  # fmt: skip
 
     @property

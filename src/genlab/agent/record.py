@@ -71,7 +71,7 @@ class RunRecord:
         """The verdict for people."""
         goal = self.settings.goal
         best = self.best
-        if self.verdict == "met" and best is not None:
+        if best is not None and best.verdict == "met" and self.verdict != UNFINISHED:
             return f"Goal met: attempt {best.number} has {goal.description}{self.on_test}."
         if self.verdict.startswith("stopped: "):
             undecided = best is not None and best.verdict == "undecided"
