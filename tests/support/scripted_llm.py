@@ -55,14 +55,14 @@ EXPERT: list[tuple[str, list[dict[str, Any]], dict[str, Any]]] = [
         {"lr": 0.004, "batch_size": 32, **COSINE},
     ),
     (
-        "Add a residual block at 14 x 14, and take more and smaller steps.",
+        "Add a residual block at 14 x 14, take more and smaller steps, and smooth the labels.",
         DEEP,
-        {"lr": 0.003, "batch_size": 24, **COSINE, "weight_decay": 0.02},
+        {"lr": 0.003, "batch_size": 16, **COSINE, "weight_decay": 0.02, "label_smoothing": 0.05},
     ),
     (
-        "The same with label smoothing.",
+        "The same with averaged weights.",
         DEEP,
-        {"lr": 0.005, "batch_size": 32, **COSINE, "label_smoothing": 0.05},
+        {"lr": 0.004, "batch_size": 16, **COSINE, "label_smoothing": 0.05, "ema": 0.99},
     ),
     (
         "A wider first layer.",
