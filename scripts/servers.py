@@ -53,7 +53,7 @@ TINY = {
     "agent.max_repairs": 1,
     "agent.max_seconds": 300.0,
     "agent.compare_with_search": False,
-    "agent.planning.max_output_tokens": 300,
+    "agent.planning.max_output_tokens": 600,
     "agent.planning.timeout": 250.0,
     "agent.planning.model": MODEL,
 }
