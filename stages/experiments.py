@@ -28,7 +28,7 @@ def experiments(
     from genlab.experiments.results import RESULTS_FILE
     from genlab.experiments.run import choose, load_experiments, run_pending
 
-    described = load_experiments("experiments.yaml")
+    described = load_experiments("experiments.yaml", only=only or ())
     chosen = choose(described, only or [])
     finished, failures = run_pending(described, chosen, jobs=jobs, force=force)
     print(f"{finished} run, {len(failures)} failed; results in {RESULTS_FILE}")

@@ -246,6 +246,19 @@ def test_an_experiment_inherits_from_all_its_bases(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("table")
+def test_an_experiment_that_does_not_fit_the_params_hinders_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "more.yaml"
+    path.write_text("a: {why: a, params: {prior_heads: 7}}\nb: {why: b, params: {beta_max: 2.0}}\n")
+    with pytest.raises(GenlabError, match="prior_heads"):
+        load_experiments(path)
+    with pytest.raises(GenlabError, match="prior_heads"):
+        load_experiments(path, only=["a"])
+    described = load_experiments(path, only=["b"])
+    assert [one.name for one in described] == ["a", "b"]  # its row of results stays
+    assert not described[0].is_current({"fingerprint.params": "x"})
+
+
+@pytest.mark.usefixtures("table")
 def test_a_name_without_its_seed_takes_all_seeds() -> None:
     described = load_experiments("experiments.yaml")
     assert [e.name for e in choose(described, ["seeds"])] == ["seeds-seed1", "seeds-seed2"]

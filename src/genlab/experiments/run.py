@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from genlab.experiments.results import (
 
 LAST_STAGE = "failure_gallery"  # the last one of a dataset
 LOGS = Path("runs") / "experiments"
+MISFIT = ""  # in place of a digest: an experiment that does not fit the params, and is not run
 CODE = {
     "code": ("generate", "split", "train"),
     "evaluation": ("judges", "evaluate"),
@@ -95,10 +96,13 @@ class Experiment(Description):
         return all(row.get(f"fingerprint.{p}") == self.fingerprint[p] for p in ("code", "params"))
 
 
-def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) -> list[Experiment]:
+def load_experiments(
+    path: str | Path, params_path: str | Path = PARAMS_FILE, only: Collection[str] = ()
+) -> list[Experiment]:
     """Read experiments.yaml, one experiment per seed where it lists seeds, and check its params.
 
-    Raises a `GenlabError` for an error in the file, before anything is run.
+    only: runs, entries or sweeps that will be run; others may not fit the params. Raises a
+    `GenlabError` for an error in the file, before anything is run.
     """
     defaults = read_yaml(params_path)
     code = fingerprint_code(Path())
@@ -123,15 +127,20 @@ def load_experiments(path: str | Path, params_path: str | Path = PARAMS_FILE) ->
             datasets = defaults["datasets"]
             added = {} if dataset in datasets else {"datasets": [*datasets, dataset]}
             changes = {**added, **params}
-            checked = parse_params(change(defaults, changes, place), place)
             resolved: dict[str, Any] = {
                 "name": run,
                 "entry": name,
                 "params": params,
-                "seed": checked.seed,
+                "seed": params.get("seed", defaults["seed"]),
                 "changes": changes,
-                "fingerprint": {**code, "params": digest(checked.resolve(dataset))},
+                "fingerprint": {**code, "params": MISFIT},
             }
+            try:
+                checked = parse_params(change(defaults, changes, place), place)
+                resolved["fingerprint"]["params"] = digest(checked.resolve(dataset))
+            except GenlabError:
+                if not only or {run, name, *one.sweep} & {*only}:
+                    raise
             found.append(Experiment(**{**one.model_dump(), **resolved}))
     return found
 
