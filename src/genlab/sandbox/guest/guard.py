@@ -50,7 +50,7 @@ def main() -> None:
         search = [lockdown.CAP_DAC_READ_SEARCH] if config["search"] else []
         lockdown.keep_capabilities([*kept, *search])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for module in config["preload"]:
+    for module in (f"{__package__}.site.sitecustomize", *config["preload"]):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a child's collector must not copy all that was imported
