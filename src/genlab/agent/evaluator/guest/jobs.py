@@ -32,7 +32,8 @@ def start(job: Job) -> None:
 def train(job: Job) -> None:
     """Train for so many `examples`, or until the `seconds` are up, as `training` says.
 
-    That holds the fields of genlab.agent.architecture.training. Writes weights.safetensors, and
+    Seconds are CPU time since the process began, or wall time of the steps on a GPU. `training`
+    holds the fields of genlab.agent.architecture.training. Writes weights.safetensors, and
     trained.json: examples seen, loss over at most CURVE equal parts.
     """
     items, labels = _read_inputs(job, "items", "labels")
@@ -44,7 +45,8 @@ def train(job: Job) -> None:
     average = {name: value.clone() for name, value in model.tensors().items() if asked["ema"]}
     generator, losses = torch.Generator().manual_seed(job["seed"]), list[float]()
     order = RandomSampler(items, num_samples=steps * size, generator=generator)
-    started = time.monotonic()
+    clock = time.process_time if job["device"] == "cpu" else time.monotonic
+    started = 0.0 if job["device"] == "cpu" else clock()  # process_time is 0 when a process begins
     model.module.train()
     for step, rows in enumerate(BatchSampler(order, size, drop_last=True)):
         x = augment(items[rows].float() / job["scale"])
@@ -61,7 +63,7 @@ def train(job: Job) -> None:
         rate.step()
         if average:  # faster over the first steps
             update(average, model, min(asked["ema"], (2 + step) / (11 + step)))
-        if time.monotonic() - started > job["seconds"]:
+        if clock() - started > job["seconds"]:
             break
     model.module.load_state_dict(average, strict=False)
     state = {name: value.detach().cpu() for name, value in model.tensors().items()}
