@@ -89,6 +89,11 @@ class Attempt(Draft):
         return " / ".join(f"{value:.4f}" for value in self.values(metric)) or "–"
 
     @property
+    def cut_seeds(self) -> list[int]:
+        """Seeds whose training ended before its examples, since its seconds were up."""
+        return [seed["seed"] for seed in self.seeds if seed.get("cut")]
+
+    @property
     def parameters(self) -> int | None:
         """Number of parameters; None where the model could not be built."""
         found = self.metrics_summary.get("parameters")

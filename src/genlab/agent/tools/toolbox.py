@@ -58,6 +58,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self.params, self.goal = settings.params, settings.goal
         self.sources = sources
         self.look_ahead: Callable[[Trial, Attempt], None] | None = None
+        self.served = set[str]()  # run_ids of the attempts that evaluations have returned
         self._foreseen: dict[tuple[str, int], Future[tuple[SeedResult, bytes]]] = {}
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()
