@@ -16,6 +16,7 @@ from genlab.agent.architecture.schema import (
     has_custom,
     layer_names,
     parse_config,
+    walk,
 )
 from genlab.agent.architecture.template import count_parameters, write_source
 from genlab.agent.architecture.training import Training
@@ -181,6 +182,8 @@ def test_custom_layers_may_say_anything_and_are_found_in_blocks() -> None:
     config = parse([CONV, {"type": "Residual", "layers": [{"type": "custom", **said}]}])
     assert has_custom(config)
     assert "reduction=4" in compact(config, Training())
+    assert '"layers":["ReLU"]' in config.model_dump_json()  # whoever writes it is shown all
+    assert [layer["type"] for layer in walk(config)] == ["Conv2d", "Residual", "custom"]
     assert not has_custom(parse([CONV]))
 
 

@@ -11,12 +11,13 @@ import judged
 import numpy as np
 import pytest
 import torch
+import vae_module
 from judged import HEAD, LINEAR
-from sandboxes import needs_sandbox
+from sandboxes import MODES, needs_sandbox
 from sklearn.metrics import f1_score
 
 from genlab.agent.architecture.training import Training, parse_training
-from genlab.agent.evaluator import classification
+from genlab.agent.evaluator import classification, sandbox
 from genlab.agent.evaluator import judge as judging
 from genlab.agent.evaluator.datasets import load_data, load_test
 from genlab.agent.evaluator.judge import Judge
@@ -183,10 +184,10 @@ UNCOUNTED = """
         return iter([('bias', self.last.bias)])
 """
 CHEATS = {
-    "clock_stands": ("import time\ntime.monotonic = lambda: 0.0\n" + LINEAR, ""),
+    "clock_stands": ("import time\ntime.process_time = lambda: 0.0\n" + LINEAR, ""),
     "clock_runs": (
         "import time, itertools\nstep = itertools.count()\n"
-        "time.monotonic = lambda: 1e3 * next(step)\n" + LINEAR,
+        "time.process_time = lambda: 1e3 * next(step)\n" + LINEAR,
         "before its time limit",
     ),
     "save": (
@@ -254,17 +255,83 @@ def test_a_model_trains_on_a_gpu(mode: str) -> None:
     assert found.metrics["accuracy"] > 0.9
 
 
-def test_cut_is_reported_where_the_clock_ended_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+WORK = "import time; end = time.thread_time() + {}\n        while time.thread_time() < end: pass"
+STOPPED_CLOCK = """
+import time
+time.process_time = time.monotonic = lambda: 0.0
+while time.thread_time() < 3.8: pass
+"""
+
+
+def compute(seconds: float) -> str:
+    """The linear model, which computes so long in each call."""
+    return HEAD + LINEAR.replace("return", f"{WORK.format(seconds)}\n        return")
+
+
+def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     needs_sandbox()
-    slow = HEAD + LINEAR.replace("return", "import time; time.sleep(0.05); return")
-    with Judge(judged.pictures(), "classify", Budget(64_000, 100_000, 1.0)) as opened:
-        found, _ = opened.evaluate(slow, "Model", Training(), 0)
+    with Judge(judged.pictures(), "classify", Budget(64_000, 100_000, 2.0)) as opened:
+        found, _ = opened.evaluate(compute(0.05), "Model", Training(), 0)
         assert found.cut
-        assert found.seconds >= 1
-        monkeypatch.setattr(judging, "GRACE", 2.0)
-        code = slow.replace("0.05", "600")
-        with pytest.raises(EvaluationError, match="out of time"):
-            opened.evaluate(code, "Model", Training(), 0)
+        assert found.seconds >= 2
+        waits = HEAD + LINEAR.replace("return", "import time; time.sleep(0.3); return")
+        found, _ = opened.evaluate(waits, "Model", Training(), 0, 640)
+        assert not found.cut  # others may have the core for as long
+        assert found.seconds < 2
+        with pytest.raises(EvaluationError, match=r"trained \S+ s of CPU time, at most 2 s"):
+            opened.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
+        with pytest.raises(EvaluationError, match="of CPU time: it ran out of time"):
+            opened.evaluate(compute(600), "Model", Training(), 0)
+        monkeypatch.setattr(sandbox, "PATIENCE", 0.0)
+        monkeypatch.setattr(sandbox, "WAITING", 3.0)
+        with pytest.raises(EvaluationError, match=r"after 3 seconds, \d of CPU time: it ran"):
+            opened.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
+
+
+def test_a_training_may_see_fewer_examples_than_the_budget(judge: Judge) -> None:
+    whole, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
+    fewer, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
+    assert (len(whole.curve), len(fewer.curve), fewer.cut) == (10, 3, False)
+
+
+def test_answers_that_do_not_depend_on_the_input_are_a_failure(judge: Judge) -> None:
+    alike = HEAD + LINEAR.replace("x.flatten(1)", "0 * x.flatten(1)")
+    assert "answers all items alike" in judged.evaluate(judge, alike)[1]
+
+
+PARTS = ("self.encoder(2 * x - 1)", "self.decoder(z)")
+ZEROS = """        for last in (self.encoder.net[-1], self.decoder.net[-1]):
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+"""
+
+
+def test_both_halves_of_a_generative_model_use_what_they_are_given() -> None:
+    needs_sandbox()
+    source, (encoder, decoder) = vae_module.SOURCE, PARTS
+    zeros = source.replace("Encoder(), Decoder()\n", f"Encoder(), Decoder()\n{ZEROS}")
+    budget = replace(BUDGET, max_parameters=500_000)
+    with Judge(judged.pictures(), "generate", budget, frechet=False) as opened:
+        assert opened.inspect(zeros, "Model").failure == ""
+        without = source.replace(encoder, "self.encoder(0 * x)")
+        assert "encode gives the same for every image" in opened.inspect(without, "Model").failure
+        without = source.replace(decoder, "self.decoder(0 * z)")
+        assert "decode gives the same for every z" in opened.inspect(without, "Model").failure
+
+
+LOADER = construct(
+    "data = torch.utils.data.DataLoader(torch.rand(9, 784), 3, num_workers=2, timeout=5,"
+    " persistent_workers=True)\n        for batch in [*data, *data]: assert batch.shape == (3, 784)"
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_data_loader_has_no_workers(mode: str) -> None:
+    needs_sandbox(mode)
+    with Judge(judged.pictures(), "classify", BUDGET, mode=mode) as opened:
+        assert opened.inspect(HEAD + LOADER, "Model").failure == ""
 
 
 def test_metrics_are_those_of_torch_and_scikit_learn() -> None:

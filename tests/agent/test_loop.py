@@ -149,7 +149,9 @@ def test_seeds_after_the_first_are_trained_at_once(
         def inspect(self, *_: object) -> Summary:
             return Summary(parameters=9, multiply_adds=9)
 
-        def evaluate(self, source: str, name: str, training: Training, seed: int) -> Any:
+        def evaluate(
+            self, source: str, name: str, training: Training, seed: int, examples: int | None
+        ) -> Any:
             if seed > 0:
                 both.wait()
             if seed == failing:

@@ -189,6 +189,25 @@ def test_a_script_runs_with_its_arguments_and_neighbours() -> None:
     assert "ZeroDivisionError" in tools.python_run("src/bad.py")
 
 
+LOADER = """
+import sys, torch
+from torch.utils.data import DataLoader
+for batch in DataLoader(torch.arange(6), 2, num_workers=int(sys.argv[1])):
+    print(batch.tolist())
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_script_loads_data_without_workers(shared: Toolbox, mode: str) -> None:
+    needs_sandbox(mode)
+    with using(change(shared, sandbox=mode)):
+        tools.write_file("src/load.py", LOADER)
+        batches = "[0, 1]\n[2, 3]\n[4, 5]\n[exit code 0]"
+        assert tools.python_run("src/load.py", "0") == batches
+        said = "DataLoader: num_workers=0, the sandbox has no workers\n"
+        assert tools.bash_run("python src/load.py 2").endswith(said + batches)
+
+
 PLANTED = """
 import os
 import socket
@@ -320,7 +339,10 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
     found = tools.pytorch_quick_evaluator(str(MODEL), "Small", config)
     assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(found)
     assert len(found["seeds"]) == 2
-    assert found["notes"] == ["the run decides on dataset, epochs"]
+    assert found["notes"] == [
+        "the run's data are dummy, not 'mnist'",
+        "50 epochs are 15,000 examples, the budget is 600",
+    ]
     attempt = Registry(box.workspace).attempts()[-1]
     assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
     assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
@@ -331,6 +353,49 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
     assert (folder / "model_code.py").read_text() == code
     again = tools.pytorch_quick_evaluator(str(MODEL), "Small", {"lr": 5e-3})
     assert again["run_id"] == found["run_id"]
+
+
+def test_data_and_epochs_of_an_eval_config_mean_what_they_say(box: Toolbox) -> None:
+    tools.write_file("src/said.py", CODE + "# said\n")
+    asked = {"dataset": "Dummy", "num_classes": 4, "epochs": 2}
+    found = tools.pytorch_quick_evaluator("src/said.py", "M", asked)
+    assert found["notes"] == []  # two epochs of 300 items are the budget
+    same = tools.pytorch_quick_evaluator("src/said.py", "M", {})
+    assert same["run_id"] == found["run_id"]
+    fewer = tools.pytorch_quick_evaluator("src/said.py", "M", {"epochs": 1, "num_classes": 10})
+    assert fewer["run_id"] != found["run_id"]
+    assert fewer["notes"] == [
+        "the run's data have 4 classes, not '10'",
+        "1 epochs are 300 examples, the budget is 600",
+    ]
+    assert [len(each["curve"]) for each in fewer["seeds"]] == [4, 4]  # batches of 64
+
+
+def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
+    box: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools.write_file("src/cut.py", CODE + "# cut\n")
+    train, trained = Judge.evaluate, list[int]()
+
+    def cut_the_first(judge: Judge, *args: Any) -> Any:
+        trained.append(args[3])
+        result, weights = train(judge, *args)
+        return replace(result, cut=len(trained) == 1), weights
+
+    monkeypatch.setattr(Judge, "evaluate", cut_the_first)
+    first = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
+    registry = Registry(box.workspace)
+    attempt = next(each for each in registry.attempts() if each.run_id == first)
+    assert attempt.cut_seeds == [0]
+    registry.put(attempt.model_copy(update={"number": 1}))  # a run decides on it
+    second = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
+    assert second != first
+    assert trained == [0, 1, 0, 1]
+    assert tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] == second
+    monkeypatch.setattr(box, "served", set())  # the run is resumed, and asks the same
+    resumed = [tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] for _ in range(2)]
+    assert resumed == [first, second]
+    assert trained == [0, 1, 0, 1]
 
 
 def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
@@ -412,6 +477,7 @@ def test_a_summary_has_a_text_and_an_analysis_that_is_asked_for_once(
         ("pytorch_model_summary", (str(MODEL), "M", (1, 2)), "input_size"),
         ("pytorch_quick_evaluator", (str(MODEL), "M", {"colour": 1}), "colour"),
         ("pytorch_quick_evaluator", (str(MODEL), "M", {"stop_below": "x"}), "stop_below"),
+        ("pytorch_quick_evaluator", (str(MODEL), "M", {"epochs": 0}), "epochs must be a number"),
     ],
 )
 def test_a_call_that_cannot_work_is_one_line_and_writes_nothing(
@@ -430,7 +496,7 @@ def test_a_killed_evaluation_trains_no_finished_seed_again(
     train, seeds = Judge.evaluate, list[int]()
 
     def stop_at_the_second(judge: Judge, *args: Any) -> Any:
-        seeds.append(args[-1])
+        seeds.append(args[3])
         if seeds == [0, 1]:
             raise KeyboardInterrupt
         return train(judge, *args)

@@ -1,5 +1,6 @@
 """A sandbox runs jobs within their limits, in both modes; attacks on it are in tests/faults."""
 
+import errno
 import os
 import signal
 import tempfile
@@ -48,6 +49,37 @@ def test_a_signal_and_a_lack_of_memory_are_named(sandbox: Sandbox) -> None:
     assert (killed.exit_code, killed.stopped_by) == (-signal.SIGKILL, "signal")
     assert sandbox.run(["python", "-c", "bytearray(50 << 30)"]).stopped_by == "memory"
     assert sandbox.run(["no-such-program"]).exit_code == 127
+
+
+FORK = """
+import os, time
+if {}:
+    while time.process_time() < 0.5: pass
+    os._exit(0)
+{}
+"""
+
+
+@pytest.mark.parametrize("condition", ["os.fork() == 0", "os.fork()"])
+def test_the_cpu_time_of_all_processes_is_counted(target: attacks.Target, condition: str) -> None:
+    rest = "os.wait()" if "0" in condition else "time.sleep(60)"  # an orphan, which is killed
+    (target.workspace / "job.py").write_text(FORK.format(condition, rest))
+    for done in (target.worker.run("job.py"), target.sandbox.run(["python", "job.py"])):
+        assert done.exit_code == 0
+        assert 0.5 <= done.cpu_seconds < done.seconds * (os.cpu_count() or 1)
+
+
+def test_a_job_without_processes_has_threads(target: attacks.Target) -> None:
+    code = (
+        "import os, subprocess, threading\n"
+        "for start in (os.fork, lambda: subprocess.run(['true'])):\n"
+        "    try: print(start())\n"
+        "    except OSError as error: print(error.errno)\n"
+        "threading.Thread(target=print, args=['thread']).start()\n"
+    )
+    (target.workspace / "job.py").write_text(code)
+    done = target.worker.run("job.py", limits=replace(attacks.QUICK, forks=False))
+    assert done.output == f"{errno.EAGAIN}\n{errno.EAGAIN}\nthread\n"
 
 
 def test_a_guest_that_was_root_owns_nothing_but_its_workspace(sandbox: Sandbox) -> None:
@@ -253,8 +285,9 @@ def test_read_back_takes_plain_files_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("machine", seccomp.ARCHITECTURES)
 @pytest.mark.parametrize("alone", [0, 77])
-def test_the_filter_jumps_to_its_own_lines_and_ends(machine: str, alone: int) -> None:
-    code = seccomp.program(machine, (5, -5), alone)
+@pytest.mark.parametrize("forks", [True, False])
+def test_the_filter_jumps_to_its_own_lines_and_ends(machine: str, alone: int, forks: bool) -> None:
+    code = seccomp.program(machine, (5, -5), alone, forks=forks)
     assert len(code) < 4096
     for line, (operation, yes, no, _) in enumerate(code):
         if operation not in (seccomp.LOAD, seccomp.RETURN):

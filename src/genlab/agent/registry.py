@@ -120,8 +120,8 @@ class Attempt(Draft):
 
     @property
     def cut_seeds(self) -> list[int]:
-        """Seeds whose training the time limit has ended."""
-        return [result["seed"] for result in self.seeds if result.get("cut")]
+        """Seeds whose training ended before its examples, since its seconds were up."""
+        return [seed["seed"] for seed in self.seeds if seed.get("cut")]
 
     @property
     def parameters(self) -> int | None:

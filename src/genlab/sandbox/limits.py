@@ -1,5 +1,6 @@
 """What a job may use, and how it ended."""
 
+import math
 from dataclasses import dataclass
 
 GIB = 1 << 30
@@ -13,7 +14,8 @@ class Limits:
     `wall_seconds`, `cpu_seconds` (of one process); `address_space` in bytes of one process (torch
     maps 4 GB before it does anything); `memory_bytes` of all its processes together;
     `processes`, threads counted; `file_bytes` of one file; `output_bytes` that are kept of what it
-    prints; `files` and `disk_bytes` in the workspace when it ends or is looked at.
+    prints; `files` and `disk_bytes` in the workspace when it ends or is looked at. Without `forks`
+    it may start threads and no process, so that `cpu_seconds` bounds all that it computes.
     """
 
     wall_seconds: float = 600.0
@@ -25,6 +27,7 @@ class Limits:
     output_bytes: int = 256 * 1024
     files: int = 20_000
     disk_bytes: int = 4 * GIB
+    forks: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,13 @@ class Finished:
     `output` of both streams, cut at the limit with a mark, without control, escape and
     bidirectional characters; `exit_code` as subprocess has it (minus
     the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself, "time",
-    "memory", "output", "files" or "signal". None of it is a result: a job can print anything.
+    "memory", "output", "files" or "signal"; `cpu_seconds`, as the kernel counted them for all its
+    processes, but for those whose parent ignored their end (`Limits.forks` excludes them), and nan
+    where its guard died. None of it is a result: a job can print anything.
     """
 
     output: str
     exit_code: int
     seconds: float
     stopped_by: str | None = None
+    cpu_seconds: float = math.nan

@@ -36,6 +36,7 @@ DRIVER_FACTS = ("/proc/devices", "/proc/driver", "/proc/modules", "/proc/sys/vm"
 THREAD_NAMES = "/proc/self/task"
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 GUEST = Path(__file__).resolve().parent / "guest"
+SITE = GUEST / "site"  # on the path of every Python inside
 START = (
     f"import sys; sys.path.insert(0, {str(GUEST.parent)!r}); from guest import guard; "
     "del sys.path[0]; guard.main()"
@@ -111,7 +112,7 @@ class Sandbox:
         bubblewrap, tmp = self.mode == "bubblewrap", private or "/tmp"
         if private is not None and uid is not None:
             os.chown(private, uid, uid)
-        readable = [*_interpreter(), *self.readable]
+        readable = [*_interpreter(), str(SITE), *self.readable]
         search = uid is not None and self._needs_search(readable, tmp)
         driver, names = (DRIVER_FACTS, [THREAD_NAMES]) if self.devices else ((), [])
         config = {
@@ -263,6 +264,7 @@ def _environment(tmp: str) -> dict[str, str]:
         "LOGNAME": "guest",
         "LANG": "C.UTF-8",
         "MPLBACKEND": "Agg",
+        "PYTHONPATH": str(SITE),
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -6,6 +6,7 @@ The guard is warm: torch is imported once, and each job is a fresh fork of that 
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import signal
@@ -292,7 +293,7 @@ class _Job:
             why = "files"
         if self.printed > len(self.kept):
             text += MARK.format(self.limits.output_bytes)
-        return Finished(text, code, seconds, why)
+        return Finished(text, code, seconds, why, float(report.get("cpu", math.nan)))
 
 
 def start_process(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:

@@ -87,8 +87,9 @@ def walk(config: ModelConfig) -> Iterator[Layer]:
     while waiting:
         layer = waiting.pop(0)
         yield layer
-        inner = [*layer.get("layers", ()), *chain(*layer.get("branches", ()))]
-        waiting[:0] = inner * (layer["times"] if layer["type"] == "Repeat" else 1)
+        if layer["type"] in BLOCKS:  # what custom holds is a description
+            inner = [*layer.get("layers", ()), *chain(*layer.get("branches", ()))]
+            waiting[:0] = inner * (layer["times"] if layer["type"] == "Repeat" else 1)
 
 
 def has_custom(config: ModelConfig) -> bool:
@@ -146,7 +147,7 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
     if kind == CUSTOM:
         if not layer.get("description") or not isinstance(layer["description"], str):
             raise GenlabError(f"{where}: custom needs a description")
-        return {key: value for key, value in layer.items() if key not in ("layers", "branches")}
+        return layer
     layer = {key: value for key, value in layer.items() if key not in UNUSED}
     allowed = BLOCKS.get(kind) or tuple(layer_arguments(kind))
     for key, value in layer.items():

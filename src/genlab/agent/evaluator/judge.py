@@ -4,12 +4,15 @@ Training and answering are two jobs: the first sees training items and leaves we
 gets these weights and items without labels. Metrics are computed here, from logits or from codes
 and decoded parameters (`generative`). The loss curve is the guest's word, and decides nothing.
 
+A training may use so many seconds of CPU time, or of wall time on a GPU. The guest ends it in time
+by its own clock, and what the kernel has counted is compared with the limit: a model that stops the
+clock fails.
+
 Not protected: a model's file runs in the process that trains it, so it could train itself on the
-training items for longer than asked, up to the time limit.
+training items for longer than asked, up to that limit.
 """
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -36,8 +39,12 @@ __all__ = ["Budget", "EvaluationError", "Judge"]
 PROBED = 500  # training items behind train_loss
 BOOTSTRAP = 500
 WIDTH = 2 * 1.96  # standard errors in an interval of 95 %
-GRACE = 30.0  # seconds beyond the time limit, for building the model and saving it
+CHECKED = 8  # training items that a model is checked with
+TOLERANCE = 1.0  # seconds beyond the limit, for the last step and for saving the weights
+TOLERATED = 0.1  # of the limit, beyond that
+DRIVER_SECONDS = 30.0  # beyond the limit on a GPU, which starts within a training
 INSPECT_SECONDS = 60.0
+COLLAPSED = "after its training it answers all items alike: try a lower lr, or a normalisation"
 COMPONENTS = 4  # mixture components per pixel that a template decodes to
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
@@ -95,15 +102,17 @@ class Judge(ExitStack):
     def inspect(self, source: str, class_name: str, size: Sequence[int] = ()) -> Summary:
         """Build the model and describe it; what breaks is the summary's `failure`.
 
-        It has to answer two batch sizes in the right shape, to train one step with finite gradients
-        and to have few enough parameters. For another `size` (channels, height, width) of its
-        input it has to answer with a tensor.
+        It has to answer two batch sizes in the right shape, to train some steps with finite
+        gradients, to use its input, to keep its size, to answer alike when its weights are loaded
+        again (`guest.checks`), and to have few enough parameters. For another `size` (channels,
+        height, width) of its input it has to answer with a tensor.
         """
         job = self._job("describe", source, class_name) | {"check": not size}
         if size:
             job |= {"shape": size, "classes": None}
         try:
-            self.sandbox.perform(job, INSPECT_SECONDS)
+            rows = np.linspace(0, len(self.data.train) - 1, CHECKED).astype(np.int64)
+            self.sandbox.perform(job, INSPECT_SECONDS, items=self.data.train.items[rows])
             found = self.sandbox.read_json("summary.json", Summary)
         except EvaluationError as error:
             return Summary(failure=error.reason)
@@ -115,22 +124,36 @@ class Judge(ExitStack):
         return found
 
     def evaluate(
-        self, source: str, class_name: str, training: Training, seed: int
+        self,
+        source: str,
+        class_name: str,
+        training: Training,
+        seed: int,
+        examples: int | None = None,
     ) -> tuple[SeedResult, bytes]:
         """Train on one seed and measure; returns the result and the weights as safetensors.
 
+        examples: that the training sees, those of the budget if None.
         Raises EvaluationError where the model breaks, or its answers cannot be measured.
         """
         budget, train = self.budget, self.data.train
+        examples = examples or budget.examples
         job = self._job("train", source, class_name, seed) | asdict(budget)
+        job["examples"] = examples
         job["training"] = training.model_dump(mode="json")
-        started = time.monotonic()
-        seconds = budget.seconds + GRACE
         labels = np.maximum(train.labels, 0)  # generative models need none
-        self.sandbox.perform(job, seconds, items=train.items, labels=labels)
-        seconds = time.monotonic() - started
+        on_cpu = self.sandbox.device == "cpu"
+        more = TOLERANCE + TOLERATED * budget.seconds if on_cpu else DRIVER_SECONDS
+        most = budget.seconds + more
+        # The limit of the sandbox, in whole seconds, is there for what does not end.
+        seconds = self.sandbox.perform(job, most + 1, items=train.items, labels=labels)
+        if seconds > most:
+            kind = "CPU time" if on_cpu else "wall time"
+            allowed = f"at most {budget.seconds:g} s are allowed"
+            raise EvaluationError(f"it trained {seconds:.3g} s of {kind}, {allowed}")
         trained = self.sandbox.read_json("trained.json", Trained)
-        cut = self._is_cut(trained.examples, training.batch_size, seconds)
+        size = min(training.batch_size, examples)
+        cut = self._is_cut(trained.examples, examples // size * size, seconds)
         data = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
         weights = self._count_weights(data)
         probe = train.take(np.arange(min(PROBED, len(train))))
@@ -170,10 +193,8 @@ class Judge(ExitStack):
             "seed": seed,
         }
 
-    def _is_cut(self, examples: int, batch_size: int, seconds: float) -> bool:
+    def _is_cut(self, examples: int, expected: int, seconds: float) -> bool:
         """Whether the clock ended the training. Raises EvaluationError where nothing did."""
-        size = min(batch_size, self.budget.examples)
-        expected = self.budget.examples // size * size
         if 0 < examples < expected and seconds >= self.budget.seconds:
             return True
         if examples != expected:
@@ -217,6 +238,8 @@ class Judge(ExitStack):
             logits = answer.double().numpy()
             found = classification.measure(logits[split:], part.labels, bootstrap=BOOTSTRAP)
             if probe:
+                if not np.ptp(logits, axis=0).any():
+                    raise EvaluationError(COLLAPSED)
                 loss = classification.measure(logits[:split], probe.labels)["val_loss"]
         intervals = found.pop("intervals")
         recall = found.pop("recall", [])

@@ -23,7 +23,7 @@ class EvaluationError(Exception):
 
 @dataclass(frozen=True)
 class Budget:
-    """What each training may use: examples seen, parameters, seconds."""
+    """What each training may use: examples seen, parameters, seconds as SeedResult counts them."""
 
     examples: int
     max_parameters: int
@@ -32,14 +32,19 @@ class Budget:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """One training; curve: training loss over at most 50 equal parts, as the guest reports it."""
+    """One training.
+
+    seconds: CPU time of its process, with the building of the model, as the kernel counted it; on a
+    GPU wall time. Records of version 0.2 hold wall time. curve: training loss over at most 50
+    equal parts, as the guest reports it.
+    """
 
     seed: int
     metrics: dict[str, float]  # on the validation part
     train_loss: float  # nats per item, or bits per dimension, of training items after training
-    seconds: float  # of the training job
+    seconds: float
     curve: list[float]
-    cut: bool  # whether the clock ended the training
+    cut: bool  # whether its seconds were up before its examples
     errors: dict[str, float] = field(default_factory=dict)  # standard errors over items
     recall: list[float] = field(default_factory=list)  # of each class, of a classifier
 

@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import math
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -32,7 +33,8 @@ GUEST = Path(guest.__file__).parent
 DISTRIBUTIONS = Path(distributions.__file__).parent
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
-CORES = 8  # that a long training may keep busy before its CPU time is up
+CORES = 8  # that a training on a GPU may keep busy before its CPU time is up
+PATIENCE, WAITING = 4.0, 30.0  # wall seconds per CPU second, and beyond: others may use the cores
 GPU = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}  # its driver's needs
 ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it cuBLAS is not deterministic
 ANSWER_SECONDS = 300.0
@@ -56,6 +58,10 @@ class ModelSandbox(Worker):
     holds that folder alone. Root's guests may not write to it; an ordinary user's may, and what
     they leave there goes with the workspace. device: cpu or cuda, whose nodes enter the sandbox;
     a GenlabError is raised where it does not start inside, which is no fault of a model.
+
+    Seconds are CPU time, which the kernel counts and which is the same beside other jobs; a job is
+    one process, so that nothing else computes for it. With cuda they are wall time, since a CPU
+    that waits for its GPU says nothing about the work.
     """
 
     def __init__(self, mode: str, device: str) -> None:
@@ -80,10 +86,10 @@ class ModelSandbox(Worker):
 
     def perform(
         self, job: Mapping[str, Any], seconds: float, weights: bytes = b"", **inputs: Array
-    ) -> None:
+    ) -> float:
         """Run a job of the guest; what it leaves is read before the next one.
 
-        Raises EvaluationError if it fails.
+        Returns the seconds that it used. Raises EvaluationError if it fails, or uses more.
         """
         self.renew()
         write_text(self.folder / "model.py", job["source"])
@@ -93,13 +99,16 @@ class ModelSandbox(Worker):
         place = {"folder": str(self.folder), "distributions": str(DISTRIBUTIONS)}
         path = self.folder / "job.json"
         write_text(path, json.dumps({**job, **place, "device": self.device}))
-        cpu = max(60.0, CORES * seconds)
-        limits = Limits(wall_seconds=seconds, cpu_seconds=cpu, **self.more)
+        on_cpu = self.device == "cpu"
+        wall = PATIENCE * seconds + WAITING if on_cpu else seconds
+        cpu = math.ceil(seconds) if on_cpu else max(60.0, CORES * seconds)
+        limits = Limits(wall_seconds=wall, cpu_seconds=cpu, forks=not on_cpu, **self.more)
         done = self.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
         if reason := describe_failure(done):
             raise EvaluationError(reason)
         if self.is_touched():
             raise EvaluationError("the model changed the workspace around its folder")
+        return done.cpu_seconds if on_cpu else done.seconds
 
     def answer(
         self, job: Mapping[str, Any], what: str, weights: bytes, inputs: Array
@@ -214,5 +223,6 @@ def describe_failure(done: Finished) -> str:
     if done.exit_code == BROKEN and done.stopped_by in (None, "memory"):
         return last
     if done.stopped_by is not None:
-        return f"stopped after {done.seconds:.0f} seconds: {STOPPED[done.stopped_by]}"
+        used = f"{done.seconds:.0f} seconds, {done.cpu_seconds:.0f} of CPU time"
+        return f"stopped after {used}: {STOPPED[done.stopped_by]}"
     return f"exit code {done.exit_code}: {last}" if done.exit_code else ""

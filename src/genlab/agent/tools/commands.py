@@ -33,7 +33,7 @@ from genlab.core.io import write_bytes
 from genlab.core.text import printable
 from genlab.sandbox.limits import GIB, Limits
 from genlab.sandbox.readback import read_back, remove_tree
-from genlab.sandbox.runner import Sandbox
+from genlab.sandbox.runner import SITE, Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
 MAX_NOTES = 5
@@ -75,7 +75,7 @@ def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
         _copy(root, place)
         before = _list(place)
         sandbox = Sandbox(place, LIMITS, mode=toolbox.params.sandbox, readable=readable)
-        path = [*readable, place / "src", *(place / folder for folder in folders)]
+        path = [SITE, *readable, place / "src", *(place / folder for folder in folders)]
         done = sandbox.run(argv, env={"PYTHONPATH": os.pathsep.join(map(str, path))})
         try:
             notes = _bring_back(place, root, before)

@@ -4,9 +4,10 @@ from __future__ import annotations  # signatures show annotations as they are wr
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,11 +25,13 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
 
 FIXED = (  # the run decides, not an eval_config
-    "dataset", "subset", "validation", "examples", "epochs", "seconds", "seeds", "device",
+    "dataset", "num_classes", "subset", "validation", "examples", "epochs", "seconds", "seeds",
+    "device",
 )  # fmt: skip
 CURVE_POINTS = 8
 DIGITS = 4  # significant, of what the tool returns
 CONFIRMING = 1_000_000  # added to the seeds that confirm an attempt: no first seed is among them
+STATED = ("dataset", "num_classes", "epochs", "stop_below")  # of an eval_config, beside the recipe
 STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
 
 
@@ -45,17 +48,25 @@ def pytorch_quick_evaluator(
 ) -> dict[str, Any]:
     """Train a model within the budget and measure it on validation data; it enters the registry.
 
-    eval_config: how it is trained (optimiser, lr, schedule, batch_size, augmentation, ...), and
-    stop_below: a value of the metric at which the first seed is hopeless and the last one. Data and
-    budget are the goal's. Returns the metrics, train_loss, seeds and run_id.
+    eval_config: how it is trained (optimiser, lr, schedule, batch_size, augmentation, ...);
+    stop_below: a value of the metric at which the first seed is hopeless and the last one; epochs:
+    passes over the training items, fewer examples than the budget has. Data and budget are the
+    goal's: a note says where dataset or num_classes are others. Returns the metrics, train_loss,
+    seeds and run_id.
     """
-    source, (chosen, notes) = read_file(model_script_path), without_fixed(eval_config)
-    stop_below = chosen.pop("stop_below", None)
+    toolbox = current()
+    source = read_file(model_script_path)
+    stop_below = eval_config.get("stop_below")
+    epochs = eval_config.get("epochs")
     if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
-    training = parse_training(chosen)
-    toolbox = current()
-    attempt = Trial(toolbox, source, model_class_name, training, stop_below, notes).run()
+    if epochs is not None and not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
+        raise GenlabError(f"eval_config.epochs must be a number over 0, got {epochs!r}")
+    recipe, notes = without_fixed({k: v for k, v in eval_config.items() if k not in STATED})
+    training = parse_training(recipe)
+    notes += find_contradictions(toolbox, eval_config)
+    trial = Trial(toolbox, source, model_class_name, training, stop_below, notes, epochs)
+    attempt = trial.run()
     toolbox.evaluated.append(attempt.run_id)
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
@@ -88,10 +99,28 @@ def without_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     return chosen, [f"the run decides on {', '.join(ignored)}"] if ignored else []
 
 
+def find_contradictions(toolbox: Toolbox, eval_config: Mapping[str, Any]) -> list[str]:
+    """What an eval_config states of data and budget, where the run has others."""
+    data = toolbox.data
+    most = toolbox.settings.budget.examples
+    notes = list[str]()
+    dataset = eval_config.get("dataset")
+    if dataset is not None and _letters(dataset) != _letters(data.name):
+        notes.append(f"the run's data are {data.name}, not {str(dataset)[:60]!r}")
+    classes = eval_config.get("num_classes")
+    if classes not in (None, data.classes):
+        notes.append(f"the run's data have {data.classes} classes, not {str(classes)[:60]!r}")
+    epochs = eval_config.get("epochs")
+    if epochs is not None and (wanted := round(epochs * len(data.train))) != most:
+        notes.append(f"{epochs:g} epochs are {wanted:,} examples, the budget is {most:,}")
+    return notes
+
+
 @dataclass
 class Trial:
     """One evaluation: a model, how it is trained, and a value that makes further seeds hopeless.
 
+    epochs: passes over the training items, within the budget of examples, which is the default.
     Its attempt enters the registry before it is trained, and again with each seed, so that a killed
     evaluation trains no finished seed again.
     """
@@ -102,12 +131,22 @@ class Trial:
     training: Training
     stop_below: float | None = None
     notes: list[str] = field(default_factory=list)
+    epochs: float | None = None
+
+    @property
+    def examples(self) -> int:
+        """Examples that a training sees."""
+        most = self.toolbox.settings.budget.examples
+        if self.epochs is None:
+            return most
+        return max(1, min(most, round(self.epochs * len(self.toolbox.data.train))))
 
     @property
     def digest(self) -> str:
         """Identifies trainings with equal results."""
         params, goal = self.toolbox.params, self.toolbox.goal
         training, budget = self.training.model_dump(mode="json"), self.toolbox.settings.budget
+        budget = replace(budget, examples=self.examples)
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
         parts = [self.source, self.class_name, training, asdict(budget), data, self.first_seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
@@ -123,9 +162,9 @@ class Trial:
         What a run has decided on is not trained further.
         """
         registry = Registry(self.toolbox.workspace)
-        known = [each for each in reversed(registry.attempts()) if each.digest == self.digest]
-        usable = (each for each in known if not each.number or self.is_over(each))
-        attempt = next(usable, None) or self.begin(registry)
+        known = (each for each in registry.attempts() if each.digest == self.digest)
+        attempt = next(filter(self.is_usable, known), None) or self.begin(registry)
+        self.toolbox.served.add(attempt.run_id)
         while not self.is_over(attempt):
             done, all_seeds = len(attempt.seeds), self.toolbox.params.seeds
             # The first one alone: it may be hopeless.
@@ -181,6 +220,16 @@ class Trial:
                 training.cancel()
         return attempt
 
+    def is_usable(self, attempt: Attempt) -> bool:
+        """Whether an earlier attempt of the same digest is the result of this evaluation.
+
+        One with a seed that the clock cut is trained again, in an attempt beside it, unless a
+        resumed run finds what it has decided on.
+        """
+        if self.is_over(attempt) and attempt.cut_seeds:
+            return attempt.number > 0 and attempt.run_id not in self.toolbox.served
+        return self.is_over(attempt) or not attempt.number
+
     def look_ahead(self, attempt: Attempt) -> None:
         """Let the toolbox train what may be wanted next, unless nothing is left here."""
         if self.toolbox.look_ahead is not None and not self.is_over(attempt):
@@ -194,7 +243,8 @@ class Trial:
         if (finished := self.toolbox.recall(self.digest, seed)) is not None:
             return finished
         with self.toolbox.borrow_judge() as judge:
-            return judge.evaluate(self.source, self.class_name, self.training, seed)
+            asked = (self.source, self.class_name, self.training, seed)
+            return judge.evaluate(*asked, self.examples)
 
     def add(self, attempt: Attempt, found: SeedResult, weights: bytes) -> dict[str, Any]:
         """What the result of a seed changes in the attempt. The weights of the first are kept."""
@@ -252,6 +302,11 @@ class Trial:
             with suppress(GenlabError):  # code of a language model may do what the template cannot
                 count = count_parameters(requested, *self.toolbox.contract)
         return built_differences(requested, summary.model_dump(), count)
+
+
+def _letters(name: object) -> str:
+    """The letters and digits of a name: Fashion-MNIST is fashion_mnist."""
+    return "".join(filter(str.isalnum, str(name).lower()))
 
 
 def _failed(reason: str) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self.evaluated = list[str]()  # run_ids that the evaluator tool has returned, in order
         self.written = dict[Path, str]()  # files that the tool write_file has written
         self.look_ahead: Callable[[Trial, Attempt], None] | None = None
+        self.served = set[str]()  # run_ids of the attempts that evaluations have returned
         self._foreseen: dict[tuple[str, int], Future[tuple[SeedResult, bytes]]] = {}
         # Shared with the copy that has no language model.
         self._stack, self._judges = ExitStack(), list["Judge"]()

@@ -7,7 +7,7 @@ trace or limit it (another uid or a Landlock domain, and seccomp), nor does it i
 
 Protocol, one JSON packet each over a socket pair: the caller sends the config, and gets {"ready"};
 then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the file descriptor
-of its output, and gets {"exit", "stopped", "clean"} or {"error"}; {"stop"} ends the job.
+of its output, and gets {"exit", "stopped", "cpu", "clean"} or {"error"}; {"stop"} ends the job.
 """
 
 import atexit
@@ -50,7 +50,7 @@ def main() -> None:
         search = [lockdown.CAP_DAC_READ_SEARCH] if config["search"] else []
         lockdown.keep_capabilities([*kept, *search])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for module in config["preload"]:
+    for module in (f"{__package__}.site.sitecustomize", *config["preload"]):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # a child's collector must not copy all that was imported
@@ -90,15 +90,15 @@ class Guard:
             return {"error": error}
         if gone is None:  # it outlived SIGKILL: the caller ends this guard and all below it
             return {"error": "a process of the guest could not be killed"}
-        status, used = gone
+        status, cpu, all_cpu = gone
         code = os.waitstatus_to_exitcode(status)
-        cpu = used.ru_utime + used.ru_stime
         limit = message["limits"]["cpu_seconds"]
         # The limit counts whole ticks: on a busy machine it strikes before the clock says so.
         ended = code == -signal.SIGXCPU and cpu >= limit / 2
         if not stopped and (ended or (code == -signal.SIGKILL and cpu >= limit - 0.1)):
             stopped = "time"
-        return {"exit": code, "stopped": stopped or None, "clean": self.stamps() == self.untouched}
+        clean = self.stamps() == self.untouched
+        return {"exit": code, "stopped": stopped or None, "cpu": all_cpu, "clean": clean}
 
     def stamps(self) -> list[int]:
         """When the folders that a guest may own last changed; no guest can set these times."""
@@ -143,9 +143,13 @@ class Guard:
         finally:
             os.close(ended)
 
-    def sweep(self, child: int) -> tuple[int, Any] | None:
-        """Kill and reap all that the job started: how `child` ended, None where one lives on."""
-        ended: tuple[int, Any] | None = None
+    def sweep(self, child: int) -> tuple[int, float, float] | None:
+        """Kill and reap all that the job started; returns None where a process lives on.
+
+        Otherwise the status of `child`, its CPU seconds and those of all processes.
+        """
+        status = 0
+        cpu = all_cpu = 0.0
         until = time.monotonic() + SWEEP_FOR
         while True:
             if self.config["bubblewrap"]:
@@ -157,13 +161,15 @@ class Guard:
                         os.kill(pid, signal.SIGKILL)
             while True:
                 try:
-                    pid, status, used = os.wait4(-1, os.WNOHANG)
+                    pid, ended, used = os.wait4(-1, os.WNOHANG)
                 except ChildProcessError:
-                    return ended
+                    return status, cpu, all_cpu
                 if pid == 0:
                     break
+                all_cpu += used.ru_utime + used.ru_stime  # with those that it waited for
                 if pid == child:
-                    ended = status, used
+                    status = ended
+                    cpu = used.ru_utime + used.ru_stime
             if time.monotonic() > until:
                 return None
             time.sleep(0.001)
@@ -189,7 +195,8 @@ class Guard:
             ruleset = lockdown.Ruleset(config["readable"], config["writable"], files=landlock)
             lockdown.become(config["uid"], search=config["search"])
             os.chdir(message["cwd"])
-            lockdown.lock(ruleset, protected, alone=alone, driver=config["driver"])
+            forks = message["limits"]["forks"]
+            lockdown.lock(ruleset, protected, alone=alone, driver=config["driver"], forks=forks)
         except BaseException as error:
             os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")
             os._exit(1)

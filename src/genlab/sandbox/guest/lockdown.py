@@ -144,13 +144,16 @@ def become(uid: int | None, *, search: bool) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where the guard itself is killed; after a new uid
 
 
-def lock(ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool, driver: bool) -> None:
+def lock(
+    ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool, driver: bool, forks: bool
+) -> None:
     """Enter the ruleset, then the seccomp filter, which refuses to signal `protected`.
 
     `alone` is for a guest that shares its user with others, behind Landlock alone: it may change
     no file's mode, owner or date, and on a kernel whose Landlock doesn't keep signals in, it may
-    signal nothing but itself and its group. `driver` leaves what a device's driver needs.
+    signal nothing but itself and its group. `driver` leaves what a device's driver needs. Without
+    `forks` it may start no process.
     """
     ruleset.enter()
     single = os.getpid() if alone and landlock_abi() < 6 else 0
-    seccomp.install(protected, single, attributes=not alone, driver=driver)
+    seccomp.install(protected, single, attributes=not alone, driver=driver, forks=forks)

@@ -68,11 +68,13 @@ ATTRIBUTES = {
 # Nothing comes in or goes out: sockets that send without a connection stay refused, as do connect
 # and accept.
 DRIVER = ("memfd_create", "socket", "bind", "listen")
-CLONE3 = (435, 435)
+CLONE, CLONE3 = (56, 220), (435, 435)
+FORKS = ((57, -1), (58, -1))  # fork, vfork
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
 # fmt: on
 
+THREAD = 0x10000  # CLONE_THREAD
 NAMESPACES = 0x7E020000  # CLONE_NEW*: mount, cgroup, uts, ipc, user, pid, net
 TERMINAL_IOCTLS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS: typing for another
 OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals sent by the kernel on our behalf
@@ -88,7 +90,7 @@ Test = tuple[int, int, tuple[int, ...]]  # argument, operation, values: refused 
 # Sockets of the unix family alone, and no datagrams, which go to any path without a connection.
 STREAMS: tuple[Test, ...] = ((0, EQUAL, (0,)), (0, GREATER, (2,)), (1, ANY_BIT, (2,)))
 CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
-    (56, 220): ((0, ANY_BIT, (NAMESPACES,)),),  # clone
+    CLONE: ((0, ANY_BIT, (NAMESPACES,)),),
     (16, 29): ((1, EQUAL, TERMINAL_IOCTLS + OWNER_IOCTLS),),  # ioctl
     (72, 25): ((1, EQUAL, OWNER_FCNTLS),),  # fcntl
     (302, 261): ((0, GREATER, (1,)),),  # prlimit: limits of oneself alone, pid 0
@@ -105,12 +107,13 @@ def program(
     *,
     attributes: bool = True,
     driver: bool = False,
+    forks: bool = True,
 ) -> list[Instruction]:
     """The filter for `machine`; `protected` are ids of processes and groups not to be signalled.
 
     `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group);
     without `attributes` no file's mode, owner or date may be changed; `driver` leaves the calls of
-    DRIVER.
+    DRIVER; without `forks` a process is refused like one too many (EAGAIN), a thread is not.
 
     Raises KeyError where the machine is not in the table.
     """
@@ -129,6 +132,18 @@ def program(
         (EQUAL, 0, 1, CLONE3[column]),
         (RETURN, 0, 0, unknown),
     ]
+    if not forks:
+        too_many = (RETURN, 0, 0, REFUSE | errno.EAGAIN)
+        for numbers in FORKS:
+            if numbers[column] >= 0:
+                code += [(EQUAL, 0, 1, numbers[column]), too_many]
+        code += [
+            (EQUAL, 0, 4, CLONE[column]),
+            (LOAD, 0, 0, _argument(0)),
+            (ANY_BIT, 1, 0, THREAD),
+            too_many,
+            (LOAD, 0, 0, NUMBER),
+        ]
     refused = REFUSED | ({} if attributes else ATTRIBUTES)
     for name, numbers in refused.items():
         if numbers[column] >= 0 and not (driver and name in DRIVER):
@@ -169,13 +184,18 @@ def _refuse_where(number: int, tests: Iterable[Test]) -> list[Instruction]:
 
 
 def install(
-    protected: tuple[int, ...], alone: int = 0, *, attributes: bool = True, driver: bool = False
+    protected: tuple[int, ...],
+    alone: int = 0,
+    *,
+    attributes: bool = True,
+    driver: bool = False,
+    forks: bool = True,
 ) -> None:
     """Filter this process and all that it starts, for good; needs no_new_privs. Raises OSError."""
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
-    code = program(machine, protected, alone, attributes=attributes, driver=driver)
+    code = program(machine, protected, alone, attributes=attributes, driver=driver, forks=forks)
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import BatchSampler, RandomSampler
 
+from .checks import check
 from .model import BrokenModelError, Job, Model
 from .run import ANSWERS
 
@@ -32,7 +33,8 @@ def start(job: Job) -> None:
 def train(job: Job) -> None:
     """Train for so many `examples`, or until the `seconds` are up, as `training` says.
 
-    That holds the fields of genlab.agent.architecture.training. Writes weights.safetensors, and
+    Seconds are CPU time since the process began, or wall time of the steps on a GPU. `training`
+    holds the fields of genlab.agent.architecture.training. Writes weights.safetensors, and
     trained.json: examples seen, loss over at most CURVE equal parts.
     """
     items, labels = _read_inputs(job, "items", "labels")
@@ -44,7 +46,8 @@ def train(job: Job) -> None:
     average = {name: value.clone() for name, value in model.tensors().items() if asked["ema"]}
     generator, losses = torch.Generator().manual_seed(job["seed"]), list[float]()
     order = RandomSampler(items, num_samples=steps * size, generator=generator)
-    started = time.monotonic()
+    clock = time.process_time if job["device"] == "cpu" else time.monotonic
+    started = 0.0 if job["device"] == "cpu" else clock()  # process_time is 0 when a process begins
     model.module.train()
     for step, rows in enumerate(BatchSampler(order, size, drop_last=True)):
         x = augment(items[rows].float() / job["scale"])
@@ -61,7 +64,7 @@ def train(job: Job) -> None:
         rate.step()
         if average:  # faster over the first steps
             update(average, model, min(asked["ema"], (2 + step) / (11 + step)))
-        if time.monotonic() - started > job["seconds"]:
+        if clock() - started > job["seconds"]:
             break
     model.module.load_state_dict(average, strict=False)
     state = {name: value.detach().cpu() for name, value in model.tensors().items()}
@@ -87,7 +90,8 @@ def describe(job: Job) -> None:
     with suppress(Exception):  # of torchinfo: the model itself has just answered
         found |= list_layers(model, x)
     if job["check"]:
-        check(model, x)
+        (items,) = _read_inputs(job, "items")
+        check(model, items.float() / job["scale"])
     Path(job["folder"], "summary.json").write_text(json.dumps(found), encoding="utf-8")
 
 
@@ -127,44 +131,6 @@ def list_layers(model: Model, x: Tensor) -> dict[str, Any]:
         if layer.is_leaf_layer
     ]
     return {"multiply_adds": int(found.total_mult_adds) // len(x), "layers": layers[:MOST_LAYERS]}
-
-
-def check(model: Model, x: Tensor) -> None:
-    """Answers to batches of two sizes, and one training step with finite gradients."""
-    for size in (2, 3):
-        model.module.eval()
-        with torch.no_grad():
-            answers = model.answer(model.random_batch(size))
-        if not all(bool(each.isfinite().all()) for each in answers):
-            raise BrokenModelError(f"the output for {size} items is not finite (nan or inf)")
-    trained, classes = model.trainable(), model.job["classes"]
-    model.module.train()
-    loss = model.loss(x, torch.full((2, classes), 1 / classes, device=x.device), 1.0)
-    if loss.grad_fn is None:
-        raise BrokenModelError("the output has no gradient (detached, or under no_grad)")
-    known = {id(parameter) for parameter in trained.values()}
-    if stray := [each for each in leaves_of(loss) if id(each) not in known]:
-        fault = f"a parameter of shape {tuple(stray[0].shape)} is not registered in the model"
-        raise BrokenModelError(f"{fault}; keep layers in nn.ModuleList, not in a list")
-    loss.backward()  # type: ignore[no-untyped-call]
-    gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
-    for name, gradient in gradients.items():
-        if not bool(gradient.isfinite().all()):
-            raise BrokenModelError(f"the gradient of {name} is not finite (nan or inf)")
-    if not any(bool(each.any()) for each in gradients.values()):
-        raise BrokenModelError("every gradient is zero: the output does not depend on a parameter")
-    torch.optim.SGD(model.module.parameters(), 1e-3).step()
-
-
-def leaves_of(loss: Tensor) -> list[Tensor]:
-    """The tensors that gradients of `loss` are accumulated in."""
-    waiting, known = [loss.grad_fn], set[Any]()
-    while waiting:
-        node: Any = waiting.pop()
-        if node is not None and node not in known:
-            known.add(node)
-            waiting += [following for following, _ in node.next_functions]
-    return [node.variable for node in known if hasattr(node, "variable")]
 
 
 def make_optimiser(model: Model, asked: dict[str, Any]) -> torch.optim.Optimizer:

@@ -25,10 +25,16 @@ class BrokenModelError(Exception):
 class Model(nn.Module):
     """The model of a job, with lazy layers initialised by a batch of two, and kept weights.
 
-    layout: memory format of images and weights, by default that of `find_layout`.
+    layout: memory format of images and weights, by default that of `find_layout`. state: weights,
+    by default those of the job's folder, if it holds any.
     """
 
-    def __init__(self, job: Job, layout: torch.memory_format | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        layout: torch.memory_format | None = None,
+        state: dict[str, Tensor] | None = None,
+    ) -> None:
         super().__init__()
         torch.set_num_threads(1)  # sums of several threads differ, and trainings run in parallel
         torch.set_flush_denormal(True)
@@ -38,7 +44,7 @@ class Model(nn.Module):
         self.layout = layout or find_layout(job)
         self.job = job
         folder = Path(job["folder"])
-        _seed(job["seed"])
+        set_seed(job["seed"])
         module: nn.Module = load(folder / "model.py", job["class_name"])()
         self.module = module.to(job["device"]).eval()
         with torch.no_grad():
@@ -46,6 +52,7 @@ class Model(nn.Module):
         self.module.to(memory_format=self.layout)
         if (kept := folder / "kept.safetensors").exists():
             state = load_file(kept, device=job["device"])
+        if state is not None:
             self.module.load_state_dict(state, strict=False)
             if lost := sorted(set(self.tensors()) - set(state)):
                 raise BrokenModelError(f"weights lack {lost[0]}: the module changes in training")
@@ -53,7 +60,7 @@ class Model(nn.Module):
         # memory which it has not written is found out there. In every step it costs a fifth.
         filled = job["do"] == "describe"
         torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
-        _seed(job["seed"])
+        set_seed(job["seed"])
 
     def random_batch(self, size: int) -> Tensor:
         """Noise in the shape of a batch of items."""
@@ -166,7 +173,7 @@ def load(path: Path, class_name: str) -> type[nn.Module]:
     return found
 
 
-def _seed(seed: int) -> None:
+def set_seed(seed: int) -> None:
     """Seed the generators that a model or its training draws from."""
     random.seed(seed)
     np.random.seed(seed)
