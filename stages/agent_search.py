@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 from genlab.agent.config import Settings
+from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.random_search import MOST_DRAWN, STAGE, open_search, search, write_drawn
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.core.errors import run_cli
 from genlab.core.io import UNFINISHED, write_json
 from genlab.core.params import IDLE, describe_idle

@@ -233,6 +233,6 @@ def test_what_is_built_otherwise_is_listed() -> None:
 
 
 def test_schemas_and_configs_need_no_torch() -> None:
-    code = "import sys, genlab.agent.search, genlab.agent.architecture.template as t;"
+    code = "import sys, genlab.agent.planning.search, genlab.agent.architecture.template as t;"
     code += "t.ModelConfig(layers=[{'type': 'ReLU'}]); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,8 +10,8 @@ from agent_runs import GOAL, settings
 from jsonschema import Draft202012Validator
 
 from genlab.agent import tools
+from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.tools.functions import MAX_RESULT, call, function_schemas
-from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import lay_out
 
 

@@ -12,9 +12,9 @@ from judged import read_set
 from loopback import Server, status
 from replies import good
 
-from genlab.agent.goal_numbers import find_numbers
-from genlab.agent.goal_reading import read_goal
-from genlab.agent.goals import passed_on, quote_enforced
+from genlab.agent.goals.goal import passed_on, quote_enforced
+from genlab.agent.goals.numbers import find_numbers
+from genlab.agent.goals.reading import read_goal
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
 

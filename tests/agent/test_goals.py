@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from judged import read_set
 from pydantic import TypeAdapter
 
-from genlab.agent.goal_words import UnreadError
-from genlab.agent.goals import (
+from genlab.agent.goals.goal import (
     DATASETS,
     METRICS,
     Goal,
@@ -22,6 +21,7 @@ from genlab.agent.goals import (
     passed_on,
     quote_enforced,
 )
+from genlab.agent.goals.words import UnreadError
 from genlab.core.errors import GenlabError
 
 SENTENCES = [entry for name in SETS for entry in read_set(name)]

@@ -10,22 +10,26 @@ from genlab.core.code import digest_code
 
 AGENT = "src/genlab/agent"
 DECIDING = {
-    "a prompt": (f"{AGENT}/prompts.py", "You are a researcher", "You are a student"),
+    "a prompt": (f"{AGENT}/planning/prompts.py", "You are a researcher", "You are a student"),
     "a prompt of mode tools": (
         f"{AGENT}/tool_loop.py",
         "You have tools that act",
         "You act",
     ),
-    "a prompt for code": (f"{AGENT}/modules.py", "You write one Python file", "Write a file"),
+    "a prompt for code": (
+        f"{AGENT}/library/modules.py",
+        "You write one Python file",
+        "Write a file",
+    ),
     "a schema's description": (f"{AGENT}/registry.py", "what the last attempt", "what it"),
     "a schema's docstring": (f"{AGENT}/tools/model.py", "Measure a model", "Describe it"),
     "a tool's docstring": (f"{AGENT}/tools/files.py", '    """Read a', '    """Show a'),
     "a recipe's description": (f"{AGENT}/architecture/training.py", "peak learning rate", "rate"),
     "the template": (f"{AGENT}/templates/model.py.j2", "super().__init__()", "super().__init__( )"),
     "the evaluator": (f"{AGENT}/evaluator/judge.py", "PROBED = 500", "PROBED = 400"),
-    "the guest": (f"{AGENT}/evaluator/guest/jobs.py", "KL_WARMUP = 0.1", "KL_WARMUP = 0.2"),
+    "the guest": (f"{AGENT}/evaluator/guest/jobs.py", "CHUNK = 250", "CHUNK = 125"),
     "random search": (
-        f"{AGENT}/search.py",
+        f"{AGENT}/planning/search.py",
         "DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3",
         "DEBUG_DEPTH, TRAINING_SHARE = 0.4, 3",
     ),

@@ -20,17 +20,17 @@ from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import NOTHING_LEFT
 from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
+from genlab.agent.library.modules import recall
+from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.trials import Trial
 from genlab.agent.loop import Loop, Progress
-from genlab.agent.modules import recall
-from genlab.agent.planner import Planner
+from genlab.agent.planning.planner import Planner
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Draft, Registry, Review
 from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
-from genlab.agent.tools.evaluation import Trial
 from genlab.agent.tools.functions import call
-from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import JOURNAL, Workspace, lay_out, open_workspace
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import ToolCall
@@ -264,7 +264,7 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
 ) -> None:
     toolbox, begun = Toolbox(lay_out(tmp_path / "one", GOAL), settings()), Event()
 
-    def train(draft: Draft, source: str) -> None:
+    def train(*_: Any) -> None:
         begun.set()
         assert toolbox._cancelled.wait(30)
         raise KeyboardInterrupt
@@ -284,7 +284,7 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
     Thread(target=interrupt).start()
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        loop.evaluate([Draft(model_name="A"), Draft(model_name="B")], ["", ""])
+        loop.evaluate([Draft(model_name="A"), Draft(model_name="B")], [None, None])
     assert time.monotonic() - began < 20
 
 

@@ -10,11 +10,11 @@ from agent_runs import GOAL, ScriptedModel, attempt, problem, settings
 from sandboxes import needs_sandbox
 
 from genlab.agent.config import Problem
-from genlab.agent.goals import Goal
-from genlab.agent.llm_planner import LLMPlanner
-from genlab.agent.prompts import describe, describe_history, describe_problem
+from genlab.agent.goals.goal import Goal
+from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.planning.llm_planner import LLMPlanner
+from genlab.agent.planning.prompts import describe, describe_history, describe_problem
 from genlab.agent.registry import CODE, Draft
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import lay_out
 
 

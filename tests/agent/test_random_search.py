@@ -13,11 +13,11 @@ from sandboxes import needs_sandbox
 
 from genlab.agent.config import Problem, Settings
 from genlab.agent.evaluator.results import SeedResult, Summary
+from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.loop import Loop
-from genlab.agent.planner import Planner
+from genlab.agent.planning.planner import Planner
 from genlab.agent.random_search import STAGE, find_sources, search, search_beside, write_drawn
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import SEARCH, Workspace, lay_out
 
 ATTEMPTS = 3

@@ -13,9 +13,9 @@ from genlab.agent.architecture.schema import ModelConfig, parse_config, walk
 from genlab.agent.architecture.template import count_parameters, write_source
 from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.config import Problem
-from genlab.agent.goals import Goal
+from genlab.agent.goals.goal import Goal
+from genlab.agent.planning.search import DEBUG_DEPTH, choose_parent, random_proposal
 from genlab.agent.registry import Attempt
-from genlab.agent.search import DEBUG_DEPTH, choose_parent, random_proposal
 from genlab.core.errors import GenlabError
 
 SHAPE = (1, 28, 28)

@@ -17,10 +17,10 @@ from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
 from genlab.agent.evaluator.judge import Judge
+from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.registry import Registry
 from genlab.agent.tools import functions
 from genlab.agent.tools.files import find_fault
-from genlab.agent.tools.toolbox import Toolbox, using
 from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import BudgetSpentError

@@ -8,7 +8,7 @@ import pytest
 from agent_runs import settings
 
 from genlab.agent.config import Settings
-from genlab.agent.goals import Goal
+from genlab.agent.goals.goal import Goal
 from genlab.agent.workspace import (
     PROJECT,
     all_workspaces,

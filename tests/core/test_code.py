@@ -251,7 +251,7 @@ CHANGES = {
     "src/genlab/agent/report.py": {"agent_iterate"},
     "src/genlab/agent/templates/report.md.j2": {"agent_iterate"},
     "src/genlab/web/pages/agent.py": set(),
-    "src/genlab/agent/prompts.py": {"agent_iterate", "agent_run"},
+    "src/genlab/agent/planning/prompts.py": {"agent_iterate", "agent_run"},
     "src/genlab/agent/evaluator/judge.py": {
         "agent_reference", "agent_search", "agent_iterate", "agent_run",
     },

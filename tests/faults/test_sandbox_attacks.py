@@ -11,8 +11,8 @@ from sandboxes import MODES, needs_sandbox, run_as_ordinary_user
 
 from genlab.agent import tools
 from genlab.agent.config import Settings
-from genlab.agent.goals import parse_goal
-from genlab.agent.tools.toolbox import Toolbox, using
+from genlab.agent.goals.goal import parse_goal
+from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.workspace import Workspace
 from genlab.core.params import load_params
 

@@ -16,7 +16,7 @@ from genlab.core.errors import GenlabError
 
 if TYPE_CHECKING:
     from genlab.agent.config import Settings
-    from genlab.agent.goals import Goal
+    from genlab.agent.goals.goal import Goal
     from genlab.core.params import Params
 
 WORKSPACES = Path("workspaces")
@@ -101,7 +101,7 @@ def work(
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
     from genlab.agent.config import Settings
-    from genlab.agent.goal_reading import read_goal
+    from genlab.agent.goals.reading import read_goal
     from genlab.agent.record import read_run
     from genlab.agent.run import check, print_line, run
     from genlab.agent.workspace import open_workspace
@@ -153,8 +153,8 @@ def tool(
     Example: genlab agent tool read_file '{"file_path": "src/models/current_model.py"}'
     """
     from genlab.agent import tools
+    from genlab.agent.library.toolbox import Toolbox
     from genlab.agent.tools.functions import function_schemas, run
-    from genlab.agent.tools.toolbox import Toolbox
     from genlab.agent.workspace import find_workspace
     from genlab.core.text import printable
 
@@ -211,7 +211,7 @@ def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
 
     is_read: whether the planner has read it, which without a terminal needs yes.
     """
-    from genlab.agent.goals import explain_error, passed_on, quote_enforced
+    from genlab.agent.goals.goal import explain_error, passed_on, quote_enforced
 
     goal = settings.goal
     backend = settings.params.backend

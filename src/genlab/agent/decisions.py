@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.estimates import LEVEL, Estimate, estimate
-from genlab.agent.goals import Goal
+from genlab.agent.goals.goal import Goal
 from genlab.agent.registry import Attempt, Verdict
 
 HOPELESS = 3.0  # standard deviations of the best attempt's seeds below its mean

@@ -14,14 +14,14 @@ from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import compare, find_best
 from genlab.agent.evaluator.estimates import estimate, summarise
 from genlab.agent.evaluator.results import EvaluationError
-from genlab.agent.llm_planner import LLMPlanner
+from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.library.trials import name_weights
 from genlab.agent.loop import Loop, Progress
-from genlab.agent.planner import Planner
+from genlab.agent.planning.llm_planner import LLMPlanner
+from genlab.agent.planning.planner import Planner
 from genlab.agent.random_search import find_sources
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
-from genlab.agent.tools.evaluation import name_weights
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
 from genlab.llm import backends
 from genlab.llm.journal import Journal

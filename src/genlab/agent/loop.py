@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from genlab.agent import modules
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.training import parse_training
 from genlab.agent.config import Problem, Settings
@@ -25,10 +24,12 @@ from genlab.agent.decisions import (
     is_promising,
     judge_attempt,
 )
-from genlab.agent.planner import Planner
+from genlab.agent.library import modules
+from genlab.agent.library.modules import Module
+from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.library.trials import confirm, train
+from genlab.agent.planning.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry, Review
-from genlab.agent.tools.evaluation import Trial
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import CONFIG, MODEL
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
@@ -70,7 +71,7 @@ class Run:
         best = find_best([*self.attempts, attempt], self.settings)
         if best is attempt and is_promising(attempt, self.settings):
             self.progress(f"  confirming on {self.settings.params.confirmation_seeds} new seeds")
-            attempt = Trial.of_attempt(self.toolbox, attempt).confirm(attempt)
+            attempt = confirm(self.toolbox, attempt)
         attempt = attempt.model_copy(update={"verdict": judge_attempt(attempt, goal)})
         changes: dict[str, Any] = {
             "decision": describe_verdict(attempt, self.settings),
@@ -129,8 +130,8 @@ class Loop(Run):
                 drafts = self.propose()
                 if not drafts:
                     return NOTHING_LEFT
-                sources = [self.assemble(draft) for draft in drafts]
-                for attempt in self.evaluate(drafts, sources):
+                assembled = [self.assemble(draft) for draft in drafts]
+                for attempt in self.evaluate(drafts, assembled):
                     self.record(attempt)
         except BudgetSpentError as error:
             return f"stopped: {error.reason}"
@@ -154,34 +155,35 @@ class Loop(Run):
                 self.progress(f"  {note}")
         return drafts
 
-    def assemble(self, draft: Draft) -> str:
-        """Write and inspect the module of a draft; returns its source, empty where it failed."""
-        source = draft.code
+    def assemble(self, draft: Draft) -> Module | None:
+        """Write and inspect the module of a draft; None where that failed."""
+        module = None
         with self._named_failure(draft, f"writing {draft.model_name}"):
             # Search proposes what the template can write: no language model is asked for its code.
             by_llm = draft.origin == "llm"
             toolbox = self.toolbox if by_llm else self.toolbox.without_backend()
-            if not source:
+            if draft.code:
+                module = modules.recall(toolbox, draft.code, draft.model_name)
+            else:
                 config = parse_config(draft.config, self.problem.task)
                 module = modules.assemble(toolbox, config)
-            else:
-                module = modules.recall(toolbox, source, draft.model_name)
-            source = module.source
             draft.analysis = module.analysis
             name = f"candidate_{draft.number}_{draft.model_name}.py".lower()
-            write_text(self.toolbox.workspace.root / MODEL.parent / name, source)
-            summary = toolbox.inspect(source, draft.model_name)
+            write_text(self.toolbox.workspace.root / MODEL.parent / name, module.source)
+            summary = modules.inspect(toolbox, module)
             text = modules.show_summary(summary)
             described = {"text": text, "analysis": module.analysis}
             draft.summary = summary.model_dump(mode="json") | described
-        return source
+        return module
 
-    def evaluate(self, drafts: Sequence[Draft], sources: Sequence[str]) -> list[Attempt]:
+    def evaluate(
+        self, drafts: Sequence[Draft], assembled: Sequence[Module | None]
+    ) -> list[Attempt]:
         """Train the models of a round in parallel processes and enter them in the registry."""
         self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             try:
-                trained = list(pool.map(self._train, drafts, sources))
+                trained = list(pool.map(self._train, drafts, assembled))
             except BaseException:  # Ctrl-C: the pool would wait until everything is trained
                 self.toolbox.cancel()
                 raise
@@ -201,13 +203,12 @@ class Loop(Run):
         except GenlabError as error:
             draft.failure = str(error)
 
-    def _train(self, draft: Draft, source: str) -> Attempt | None:
+    def _train(self, draft: Draft, module: Module | None) -> Attempt | None:
         """Train one model; None where there is nothing to train."""
-        if draft.failure:
+        if module is None or draft.failure:
             return None
         bound = hopeless_bound(find_best(self.attempts, self.settings), self.settings)
-        training = parse_training(draft.training)
-        return Trial(self.toolbox, source, draft.model_name, training, bound).run()
+        return train(self.toolbox, module, parse_training(draft.training), stop_below=bound)
 
     def _enter(self, draft: Draft, trained: Attempt | None, earlier: Sequence[Attempt]) -> Attempt:
         """The attempt of a draft, before its decision; a resumed run finds it again.

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from genlab.agent.config import Problem, Settings
+from genlab.agent.library.modules import Module, assemble
+from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.library.trials import Trial
 from genlab.agent.loop import Loop, Progress
-from genlab.agent.modules import assemble
-from genlab.agent.planner import Planner
+from genlab.agent.planning.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Draft, Registry
-from genlab.agent.tools.evaluation import Trial
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.agent.workspace import PROJECT, SEARCH, Workspace, key_of, lay_out
 from genlab.core.errors import GenlabError
 
@@ -143,7 +143,7 @@ class SearchLoop(Loop):
     decided as without it: what was foreseen wrongly is left.
     """
 
-    def _train(self, draft: Draft, source: str) -> Attempt | None:
+    def _train(self, draft: Draft, module: Module | None) -> Attempt | None:
         params = self.settings.params
         toolbox = self.toolbox
 
@@ -159,7 +159,7 @@ class SearchLoop(Loop):
         parallel = params.candidates == 1 and (os.cpu_count() or 1) > 1
         toolbox.look_ahead = look_ahead if parallel else None
         toolbox.forget_foreseen()
-        return super()._train(draft, source)
+        return super()._train(draft, module)
 
     def foresee_trial(self, draft: Draft, attempt: Attempt) -> Trial:
         """The evaluation after `attempt`, of `draft`, by the seeds that it has.

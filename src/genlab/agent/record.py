@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from genlab.agent.config import Settings
 from genlab.agent.decisions import find_best
-from genlab.agent.goals import passed_on
+from genlab.agent.goals.goal import passed_on
 from genlab.agent.registry import OLD_VERDICTS, Attempt, Registry
 from genlab.agent.workspace import JOURNAL, SEARCH, Workspace
 from genlab.core.errors import GenlabError

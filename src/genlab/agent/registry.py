@@ -85,6 +85,7 @@ class Attempt(Draft):
     seeds: list[dict[str, Any]] = Field(default_factory=list)  # the evaluator's SeedResult each
     confirmation: list[dict[str, Any]] = Field(default_factory=list)  # the same, of new seeds
     digest: str = ""  # of code, class, training, budget, data
+    epochs: float | None = None  # passes over the training items, where fewer than the budget's
     review: dict[str, Any] = Field(default_factory=dict)
     wall_seconds: float = 0.0  # since the decision before it
     spend: dict[str, float] = Field(default_factory=dict)  # of the run, up to here

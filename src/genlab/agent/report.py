@@ -17,7 +17,7 @@ import jinja2
 import numpy as np
 import numpy.typing as npt
 
-from genlab.agent.goals import METRICS, Goal
+from genlab.agent.goals.goal import METRICS, Goal
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Attempt
 from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace

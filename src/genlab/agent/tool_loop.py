@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from genlab.agent import modules, tools
+from genlab.agent import tools
 from genlab.agent.decisions import NOTHING_LEFT, describe_verdict
+from genlab.agent.library import modules
 from genlab.agent.loop import UNDECIDED, Run
-from genlab.agent.prompts import (
+from genlab.agent.planning.prompts import (
     CHARACTERS_PER_TOKEN,
     FORMAT,
     ROLE,

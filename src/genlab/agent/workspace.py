@@ -9,8 +9,9 @@
 A workspace is never an out of the pipeline: DVC deletes outs before a stage starts.
 """
 
+import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -20,8 +21,9 @@ from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
+from ruamel.yaml import YAML
 
-from genlab.agent.goals import Goal
+from genlab.agent.goals.goal import Goal
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_text
 
@@ -174,3 +176,10 @@ def key_of(root: Path) -> str:
 def _read_project(root: Path) -> dict[str, Any]:
     fix = "genlab agent --fresh"
     return dict(read_json(root / PROJECT, producer_command=fix, kind=KIND))
+
+
+def to_yaml(value: Mapping[str, Any]) -> str:
+    """Plain values as YAML in block style."""
+    text = io.StringIO()
+    YAML().dump(dict(value), text)
+    return text.getvalue()

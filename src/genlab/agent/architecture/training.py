@@ -24,6 +24,11 @@ TRANSFORMS = (
     "RandomChannelPermutation", "RandomPhotometricDistort", "AutoAugment", "RandAugment",
     "TrivialAugmentWide", "AugMix",
 )  # fmt: skip
+UNUSED = {  # keys of a recipe that change nothing, by task
+    "classify": ("kl_weight", "kl_warmup", "free_bits"),
+    "generate": ("label_smoothing", "mixup"),
+}
+SMALL = ("optimiser", "lr", "schedule", "batch_size")
 TRANSFORM = {
     "type": "object",
     "properties": {"type": {"enum": list(TRANSFORMS)}},
@@ -55,6 +60,13 @@ class Training(BaseModel):
     )
     ema: float = Field(0.0, ge=0, lt=1, description="decay of averaged weights; 0 = off")
     clip: float = Field(0.0, ge=0, le=1000, description="greatest norm of a gradient; 0 = off")
+    kl_weight: float = Field(1.0, ge=0, le=10, description="weight of the KL in training")
+    kl_warmup: float = Field(
+        0.1, ge=0, le=1, description="fraction of the steps in which that weight rises from 0"
+    )
+    free_bits: float = Field(
+        0.0, ge=0, le=10, description="nats of KL per latent that cost nothing"
+    )
 
     @field_validator("augmentation")
     @classmethod
@@ -64,6 +76,18 @@ class Training(BaseModel):
                 hint = did_you_mean(name, (*TRANSFORMS, "mixup"))
                 raise ValueError(f"holds {name!r}, no transform that keeps an image's shape{hint}")
         return value
+
+
+def recipe_schema(task: str, *, small: bool = False) -> dict[str, Any]:
+    """The JSON schema of a recipe for classify or generate, every key of which is required.
+
+    small: with few keys, for a weak model.
+    """
+    schema = Training.model_json_schema()
+    keys = [key for key in schema["properties"] if key not in UNUSED[task]]
+    schema["required"] = list(SMALL) if small else keys
+    schema["properties"] = {key: schema["properties"][key] for key in schema["required"]}
+    return schema
 
 
 def parse_training(raw: Mapping[str, Any]) -> Training:

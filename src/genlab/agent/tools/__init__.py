@@ -8,6 +8,7 @@ can correct is a `GenlabError` of one line.
 from collections.abc import Callable
 from typing import Any
 
+from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.tools.commands import bash_run, python_run
 from genlab.agent.tools.evaluation import EvaluationFailedError, pytorch_quick_evaluator
 from genlab.agent.tools.files import (
@@ -17,7 +18,6 @@ from genlab.agent.tools.files import (
     write_file,
 )
 from genlab.agent.tools.model import pytorch_model_assembler, pytorch_model_summary
-from genlab.agent.tools.toolbox import Toolbox, using
 
 __all__ = [
     "TOOLS", "EvaluationFailedError", "Toolbox", "bash_run", "create_pytorch_project_scaffold",

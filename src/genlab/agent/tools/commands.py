@@ -26,8 +26,8 @@ from subprocess import DEVNULL, PIPE, STDOUT
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from genlab.agent.library.toolbox import Toolbox, current
 from genlab.agent.tools.files import PACKAGES, find_fault, is_judges, writable
-from genlab.agent.tools.toolbox import Toolbox, current
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import printable

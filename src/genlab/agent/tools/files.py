@@ -14,7 +14,7 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path, PurePath
 
-from genlab.agent.tools.toolbox import bound, current
+from genlab.agent.library.toolbox import bound, current
 from genlab.agent.workspace import EXPERIMENTS, scaffold
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text

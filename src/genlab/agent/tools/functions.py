@@ -9,9 +9,9 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from genlab.agent.architecture.schema import config_schema
-from genlab.agent.architecture.training import Training
+from genlab.agent.architecture.training import recipe_schema
+from genlab.agent.library.toolbox import JOURNAL
 from genlab.agent.tools import TOOLS
-from genlab.agent.tools.toolbox import JOURNAL
 from genlab.core.errors import GenlabError, describe_os_error, violations
 from genlab.core.text import printable
 from genlab.llm.chat import BudgetSpentError, SetupError
@@ -24,7 +24,7 @@ def function_schemas(task: str = "classify") -> list[dict[str, Any]]:
 
     model_config and eval_config are described as those of `task`.
     """
-    details = {"model_config": config_schema(task), "eval_config": Training.model_json_schema()}
+    details = {"model_config": config_schema(task), "eval_config": recipe_schema(task)}
     found = []
     for name, tool in TOOLS.items():
         parameters = _arguments(name).model_json_schema()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations  # signatures show annotations as they are written
 
-import io
 import math
-from collections.abc import Mapping
 from typing import Any
 
-from ruamel.yaml import YAML
-
-from genlab.agent import modules
 from genlab.agent.architecture.schema import parse_config
+from genlab.agent.library import modules
+from genlab.agent.library.toolbox import current
 from genlab.agent.tools.files import read_file, writable
-from genlab.agent.tools.toolbox import current
-from genlab.agent.workspace import CONFIG, MODEL
+from genlab.agent.workspace import CONFIG, MODEL, to_yaml
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
@@ -58,10 +54,3 @@ def pytorch_model_summary(
     analysis = modules.describe(toolbox, modules.recall(toolbox, source, model_class_name))
     text = modules.show_summary(summary)
     return {**summary.model_dump(mode="json"), "text": text, "analysis": analysis}
-
-
-def to_yaml(value: Mapping[str, Any]) -> str:
-    """Plain values as YAML in block style."""
-    text = io.StringIO()
-    YAML().dump(dict(value), text)
-    return text.getvalue()

@@ -15,7 +15,7 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.agent.goals import METRICS, parse_goal
+from genlab.agent.goals.goal import METRICS, parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
 from genlab.agent.report import PAGE, best_so_far, counts

@@ -22,7 +22,6 @@ from .run import ANSWERS
 
 CHUNK = 250  # inputs that are answered at a time
 CURVE, MOST_LAYERS = 50, 200
-KL_WARMUP = 0.1  # share of the steps in which the weight of the KL rises to 1
 
 
 def start(job: Job) -> None:
@@ -48,12 +47,14 @@ def train(job: Job) -> None:
     order = RandomSampler(items, num_samples=steps * size, generator=generator)
     clock = time.process_time if job["device"] == "cpu" else time.monotonic
     started = 0.0 if job["device"] == "cpu" else clock()  # process_time is 0 when a process begins
+    unit = 1.0 if job["task"] == "classify" else 1 / math.log(2)  # bits per dimension, as results
     model.module.train()
     for step, rows in enumerate(BatchSampler(order, size, drop_last=True)):
         x = augment(items[rows].float() / job["scale"])
         x, target = mix(x, labels[rows], asked, job["classes"])
-        loss = model.loss(x, target, min(1.0, (step + 1) / (KL_WARMUP * steps)))
-        losses.append(float(loss.detach()))
+        warm = min(1.0, (step + 1) / max(1.0, asked["kl_warmup"] * steps))
+        loss = model.loss(x, target, asked["kl_weight"] * warm, asked["free_bits"])
+        losses.append(float(loss.detach()) * unit)
         if not math.isfinite(losses[-1]):
             raise BrokenModelError(f"the training loss is not finite at step {step + 1} of {steps}")
         optimiser.zero_grad()

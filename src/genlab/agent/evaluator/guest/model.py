@@ -119,11 +119,12 @@ class Model(nn.Module):
             raise BrokenModelError(f"decode gives {_kind(out)}, not the shape {wanted}")
         return _checked("decode", out, (len(z), channels, *self.job["shape"][1:]))
 
-    def loss(self, x: Tensor, target: Tensor, beta: float) -> Tensor:
+    def loss(self, x: Tensor, target: Tensor, beta: float = 1.0, free_bits: float = 0.0) -> Tensor:
         """The training loss of a batch. x: on [0, 1]; target: class probabilities.
 
         Classifiers: cross-entropy. Generative models: the negative ELBO in nats per dimension with
-        the KL weighted by beta.
+        the KL weighted by beta, of which each latent's mean counts free_bits nats at least (Kingma
+        et al. 2016).
         """
         if self.job["task"] == "classify":
             return F.cross_entropy(self.logits(x), target)
@@ -134,7 +135,9 @@ class Model(nn.Module):
         out = self.decode(reparameterize(mean, logvar, torch.randn_like(mean)))
         mixture = DiscretizedLogisticMixture(x.shape[1], out.shape[1] // self.job["components"])
         nll = -mixture.log_prob(out, (x * 255).round())
-        return (nll + beta * kl_standard_normal(mean, logvar).sum(1)).mean() / x[0].numel()
+        kl = kl_standard_normal(mean, logvar).mean(0)
+        penalty = kl.clamp_min(free_bits) if free_bits else kl
+        return (nll.mean() + beta * penalty.sum()) / x[0].numel()
 
 
 def find_layout(job: Job) -> torch.memory_format:

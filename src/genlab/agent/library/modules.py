@@ -1,6 +1,6 @@
 """The library below the tools: write the module of a config, describe it, remember its writer.
 
-`assemble` and `describe` take and return typed objects; `tools.evaluation.train` trains what they
+`assemble`, `inspect` and `describe` take and return typed objects; `trials.train` trains what they
 return. Who wrote a file is remembered by its digest in the judge's folder: a comment could claim
 anything.
 """
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from genlab.agent.architecture.schema import ModelConfig, has_custom
 from genlab.agent.architecture.template import write_source
 from genlab.agent.evaluator.results import Summary
-from genlab.agent.tools.toolbox import Toolbox
+from genlab.agent.library.toolbox import Toolbox
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 from genlab.llm.chat import LLMFailure, Message
@@ -92,7 +92,7 @@ def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
             source=_with_head(answer.parsed.code, origin, faults), class_name=config.name,
             config=stored, origin=origin, analysis=answer.parsed.analysis,
         )  # fmt: skip
-        fault = toolbox.inspect(module.source, module.class_name).failure
+        fault = inspect(toolbox, module).failure
         if not fault:
             return remember(toolbox, module)
         faults.append(fault)
@@ -105,6 +105,11 @@ def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
     source = _with_head(write_source(config, *toolbox.contract), "template", faults)
     module = Module(source=source, class_name=config.name, config=stored, origin="template")
     return remember(toolbox, module)
+
+
+def inspect(toolbox: Toolbox, module: Module) -> Summary:
+    """Build a module in the sandbox and check it; what breaks is the summary's `failure`."""
+    return toolbox.inspect(module.source, module.class_name)
 
 
 def describe(toolbox: Toolbox, module: Module) -> str:

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from genlab.agent.goal_numbers import SECONDS, find_numbers
-from genlab.agent.goal_words import LIMITS, UnreadError, refuse
-from genlab.agent.goals import DATASETS, SHARES, Goal, parse_goal, write_number
+from genlab.agent.goals.goal import DATASETS, SHARES, Goal, parse_goal, write_number
+from genlab.agent.goals.numbers import SECONDS, find_numbers
+from genlab.agent.goals.words import LIMITS, UnreadError, refuse
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
 from genlab.core.text import printable

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
-from genlab.agent.goal_numbers import (
+from genlab.agent.goals.numbers import (
     DIGITS,
     DURATION,
     PHRASE,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from genlab.agent.architecture.template import Size
 from genlab.agent.config import Problem, Settings
 from genlab.agent.evaluator.results import SeedResult, Summary
-from genlab.agent.goals import parse_goal
+from genlab.agent.goals.goal import parse_goal
 from genlab.agent.registry import WEIGHTS, Attempt, Registry
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
 from genlab.core.errors import GenlabError
@@ -33,7 +33,7 @@ from genlab.llm.chat import Backend
 if TYPE_CHECKING:  # they need torch
     from genlab.agent.evaluator.datasets import Data
     from genlab.agent.evaluator.judge import Judge
-    from genlab.agent.tools.evaluation import Trial
+    from genlab.agent.library.trials import Trial
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
 

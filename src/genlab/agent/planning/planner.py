@@ -5,8 +5,8 @@ from typing import Any
 
 from genlab.agent.architecture.compare import config_differences
 from genlab.agent.config import Problem
+from genlab.agent.planning.search import choose_parent, random_proposal
 from genlab.agent.registry import Attempt, Design, Draft, Review
-from genlab.agent.search import choose_parent, random_proposal
 
 
 class Planner:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from genlab.agent import modules
 from genlab.agent.architecture.compare import compact
 from genlab.agent.architecture.schema import (
     ModelConfig,
@@ -15,10 +14,13 @@ from genlab.agent.architecture.schema import (
     parse_config,
 )
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import Training, parse_training
+from genlab.agent.architecture.training import parse_training, recipe_schema
 from genlab.agent.config import Problem
-from genlab.agent.planner import Planner, find_differences, make_draft
-from genlab.agent.prompts import (
+from genlab.agent.library import modules
+from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.library.trials import without_fixed
+from genlab.agent.planning.planner import Planner, find_differences, make_draft
+from genlab.agent.planning.prompts import (
     ANSWER,
     CHARACTERS_PER_TOKEN,
     FORMAT,
@@ -29,16 +31,13 @@ from genlab.agent.prompts import (
     describe_progress,
     describe_task,
 )
+from genlab.agent.planning.search import choose_parent
 from genlab.agent.registry import CODE, Attempt, Design, Draft, Review
-from genlab.agent.search import choose_parent
-from genlab.agent.tools.evaluation import without_fixed
-from genlab.agent.tools.toolbox import Toolbox
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import LLMFailure, Message
 from genlab.llm.journal import Journal
 
 SMALL_PROMPT_TOKENS = 4000  # of a model whose context is 8,192 tokens
-SMALL_RECIPE = ("optimiser", "lr", "schedule", "batch_size")
 
 
 class LLMPlanner(Planner):
@@ -144,7 +143,7 @@ class LLMPlanner(Planner):
         if code := stated.get("code"):
             name = modules.find_class(code)
             module = modules.Module(source=code, class_name=name, origin=modules.PLANNER)
-            if fault := self.toolbox.inspect(code, name).failure:
+            if fault := modules.inspect(self.toolbox, module).failure:
                 raise GenlabError(f"code: {fault}")
             modules.remember(self.toolbox, module)
             changed = count_changes(self._read_code(parent), code) if parent else []
@@ -194,7 +193,7 @@ def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
     config = Annotated[
         dict[str, Any] | None, WithJsonSchema(shape if small else optional)
     ]  # fmt: skip
-    training = Annotated[dict[str, Any], WithJsonSchema(training_schema(small=small))]
+    training = Annotated[dict[str, Any], WithJsonSchema(recipe_schema(problem.task, small=small))]
     fields: dict[str, Any] = {
         "change": (str, Field("", max_length=600, description="what changes, and why")),
         "architecture": (config, Field(None, alias="model_config")),
@@ -220,15 +219,6 @@ def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
         __config__=ConfigDict(populate_by_name=True, extra="ignore", json_schema_extra=require_all),
         **fields,
     )
-
-
-def training_schema(*, small: bool = False) -> dict[str, Any]:
-    """The JSON schema of a recipe, in which every key is required; small: with few keys."""
-    schema = Training.model_json_schema()
-    if small:
-        schema["properties"] = {key: schema["properties"][key] for key in SMALL_RECIPE}
-    require_all(schema)
-    return schema
 
 
 def require_all(schema: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from genlab.agent.goal_numbers import find_numbers
-from genlab.agent.goal_words import (
+from genlab.agent.goals.numbers import find_numbers
+from genlab.agent.goals.words import (
     FILLERS,
     JOINTS,
     LIMITS,

@@ -11,8 +11,8 @@ from genlab.agent.architecture.compare import compact
 from genlab.agent.config import Problem
 from genlab.agent.decisions import judge_attempt
 from genlab.agent.evaluator.estimates import Estimate, estimate
-from genlab.agent.goals import Goal, passed_on
-from genlab.agent.modules import describe_contract
+from genlab.agent.goals.goal import Goal, passed_on
+from genlab.agent.library.modules import describe_contract
 from genlab.agent.registry import Attempt
 
 CHARACTERS_PER_TOKEN = 4  # of English and JSON, roughly

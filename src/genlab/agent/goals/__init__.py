@@ -1,0 +1,1 @@
+"""Goals: sentences, what is read in them, and what is enforced."""
