@@ -105,10 +105,14 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
     assert not found.cut
     test = load_test("dummy", Path())
     report = stripes.test(CNN, "Model", weights, test)
-    assert report["n"] == len(test)
-    for name in ("accuracy", "macro_f1", "val_loss"):
-        low, high = report[f"{name}_interval"]
-        assert low <= report[name] <= high
+    assert report["metrics"]["n"] == len(test)
+    for errors in (report["errors"], found.errors):
+        assert set(errors) == {"accuracy", "macro_f1", "val_loss"}
+    accuracy = found.metrics["accuracy"]
+    expected = (accuracy * (1 - accuracy) / 300) ** 0.5
+    assert found.errors["accuracy"] == pytest.approx(expected, rel=0.25)
+    assert len(found.recall) == 4
+    assert 0.8 < min(found.recall) <= max(found.recall) <= 1
 
 
 @pytest.mark.parametrize(

@@ -72,10 +72,9 @@ def describe_verdict(attempt: Attempt, settings: Settings) -> str:
     mean = f"{measured.mean:.4f} ± {measured.error:.4f}"
     if attempt.verdict == "met":
         return f"Goal achieved: {mean} {sign} {goal.threshold!r} on {measured.trainings} new seeds"
-    reached = goal.score(measured.mean) >= goal.score(goal.threshold)
-    relation = sign if reached else opposite
-    remark = ", which is within the noise" if attempt.verdict == "undecided" else ""
-    return f"Iterate: {mean} {relation} {goal.threshold!r}{remark}"
+    if attempt.verdict == "undecided":
+        return f"Iterate: {mean}, which is within the noise of {goal.threshold!r}"
+    return f"Iterate: {mean} {opposite} {goal.threshold!r}"
 
 
 def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float) -> str:
