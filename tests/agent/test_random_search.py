@@ -36,7 +36,7 @@ class ScoringJudge:
     def inspect(self, *_: object) -> Summary:
         return Summary(parameters=9, multiply_adds=9)
 
-    def evaluate(self, source: str, name: str, training: Any, seed: int) -> Any:
+    def evaluate(self, source: str, name: str, training: Any, seed: int, examples: int) -> Any:
         self.trained.append((source, seed))
         score = len(source) % 97 / 100 + seed / 1000
         metrics = {"val_loss": score, "accuracy": score, "n": 40}
@@ -122,10 +122,10 @@ def test_a_second_core_trains_the_next_seed_and_the_next_attempt(
     begun: dict[int, Event] = {number: Event() for number in range(20)}
     evaluate = judge.evaluate
 
-    def wait(source: str, name: str, training: Any, seed: int) -> Any:
+    def wait(*asked: Any) -> Any:
         with judge.lock:
             place = len(judge.trained)
-            result = evaluate(source, name, training, seed)
+            result = evaluate(*asked)
         begun[place].set()
         # The first seed of attempt 1 and its last one, and the first one of attempt 2, which that
         # attempt finds under way.

@@ -368,7 +368,9 @@ def test_data_and_epochs_of_an_eval_config_mean_what_they_say(box: Toolbox) -> N
         "the run's data have 4 classes, not '10'",
         "1 epochs are 300 examples, the budget is 600",
     ]
-    assert [len(each["curve"]) for each in fewer["seeds"]] == [4, 4]  # batches of 64
+    attempt = Registry(box.workspace).attempts()[-1]
+    assert [len(result["curve"]) for result in attempt.seeds] == [4, 4]  # batches of 64
+    assert attempt.epochs == 1  # with which it is confirmed
 
 
 def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
