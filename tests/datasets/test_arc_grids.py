@@ -30,9 +30,7 @@ from genlab.grids.shapes import KINDS
 
 ZEROS = np.zeros((3, 16, 16), dtype=np.uint8)
 GENERATE = "python stages/generate.py --dataset arc_grids"
-SPLIT = (
-    "python stages/generate.py --dataset arc_grids && python stages/split.py --dataset arc_grids"
-)
+SPLIT = "python stages/split.py --dataset arc_grids"
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ TRAIN = RNG.integers(0, 256, (200, 28, 28, 3), dtype=np.uint8)
 TEST = RNG.integers(0, 256, (30, 28, 28, 3), dtype=np.uint8)
 INDEX = {image.tobytes(): index for index, image in enumerate(TRAIN)}
 NAMES = ("even", "odd")
-SPLIT = "python stages/generate.py --dataset mnist && python stages/split.py --dataset mnist"
+SPLIT = "python stages/split.py --dataset mnist"
 
 
 def source_of(groups=None, **parts):

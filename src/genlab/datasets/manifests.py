@@ -51,10 +51,10 @@ def _params_file(name: str) -> Path:
 
 
 def split_command(path: str | Path, dataset: str = "") -> str:
-    """The commands that make a split dataset; `path` is its folder or a file in it.
+    """The command that makes a split dataset; `path` is its folder or a file in it.
 
-    Where the pipeline makes it, that is the stage, which runs those before it. Elsewhere two, where
-    the images to split aren't there yet. dataset: the name, where the folder may have another.
+    Where the pipeline makes it, that is the stage, which runs those before it. dataset: the name,
+    where the folder may have another.
     """
     name = dataset or Path(path).name
     place = Path("data", name).resolve()
@@ -63,7 +63,4 @@ def split_command(path: str | Path, dataset: str = "") -> str:
         Path(path).resolve().parent,
     ):
         return f"dvc repro split@{name}"
-    split = generate_command(name, "split")
-    if Path("data", "generated", name).is_dir():
-        return split
-    return f"{generate_command(name)} && {split}"
+    return generate_command(name, "split")

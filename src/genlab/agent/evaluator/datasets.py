@@ -19,7 +19,7 @@ from genlab.core.params.catalogue import DRAWN, PUBLISHED
 from genlab.core.params.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.images import SPLIT_KIND, load_images, load_labels
-from genlab.datasets.manifests import read_manifest, split_command
+from genlab.datasets.manifests import generate_command, read_manifest, split_command
 from genlab.datasets.readers.opening import Pictures, read_pictures
 from genlab.datasets.readers.summary import describe
 from genlab.datasets.splits import SPLITS, assign_splits, number_splits
@@ -103,6 +103,11 @@ def check_data(dataset: str, root: Path, task: str) -> list[str]:
     """
     read = _reader(dataset, root)
     if not _is_own(dataset):
+        folders = (root / dataset, root / "generated" / dataset)
+        split = split_command(folders[0])
+        if dataset != DRAWN and split.startswith("python") and not any(map(Path.is_dir, folders)):
+            make = f"{generate_command(dataset)} && {split}"
+            raise GenlabError(f"{folders[0]} is missing; make it with: {make}", path=folders[0])
         read("val")
         return []
     own = _read_own(dataset.removeprefix(OWN)) if dataset.startswith(OWN) else None
