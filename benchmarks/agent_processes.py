@@ -84,7 +84,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class AgentRun:
-    """A run of an agent in a process of its own.
+    """A run of an agent in a separate process.
 
     seconds: wall seconds of the process. cpu_marks: its CPU seconds at the begin of each attempt.
     attempts, trainings: wall seconds of each attempt, and of its training.

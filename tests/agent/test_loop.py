@@ -176,9 +176,9 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
     toolbox = Toolbox(workspace, settings())
     with Journal(tmp_path / "journal.jsonl", {}) as session:
         loop = ToolLoop(problem(), toolbox, print, session)
-        told = loop.enter(attempt(2).run_id)
-        assert "[Attempt 1: missed. Iterate: 0.5500" in told
-        assert "1 of 3 used, 2 left" in told
+        words = loop.enter(attempt(2).run_id)
+        assert "[Attempt 1: missed. Iterate: 0.5500" in words
+        assert "1 of 3 used, 2 left" in words
         assert "This was attempt 1" in loop.enter(attempt(2).run_id)
         # The attempt of a person, in an error that is none of the evaluator's.
         script = f"experiments/{attempt(1).run_id}/model.py"

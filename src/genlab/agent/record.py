@@ -81,7 +81,7 @@ class RunRecord:
 
     @property
     def passed_on(self) -> str:
-        """Words of the goal that only the planner is told; no number enforces them."""
+        """Words of the goal that only the planner reads; no number enforces them."""
         return passed_on(self.settings.goal)
 
     @property

@@ -122,7 +122,7 @@ class ToolLoop(Run):
         return {"result": result, "run_id": run_ids[-1] if run_ids else ""}
 
     def enter(self, run_id: str) -> str:
-        """Decide on an attempt that the evaluator has entered; returns what the model is told."""
+        """Decide on an attempt that the evaluator has entered; returns words for the model."""
         for attempt in self.attempts:
             if attempt.run_id == run_id:
                 return f"\n[This was attempt {attempt.number}, with the same code and recipe.]"

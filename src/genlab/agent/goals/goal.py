@@ -274,7 +274,7 @@ def _choose_limit(quantities: Sequence[Quantity], unit: str, option: float | Non
 
 
 def split_words(goal: Goal) -> tuple[Sequence[str], Sequence[str]]:
-    """The phrases of a goal's sentence that are enforced, and those that a planner is only told."""
+    """The phrases of a goal's sentence that are enforced, and those that only a planner reads."""
     if goal.quotes:
         return goal.quotes, split_text(goal.text, goal.quotes)
     tokens = find_tokens(goal.text)
@@ -301,7 +301,7 @@ def quote_enforced(goal: Goal) -> str:
 
 
 def passed_on(goal: Goal) -> str:
-    """The phrases that a planner is told and nothing enforces, in quotation marks; "": none."""
+    """The phrases that a planner reads and nothing enforces, in quotation marks; "": none."""
     return ", ".join(f'"{phrase}"' for phrase in split_words(goal)[1])
 
 

@@ -1,1 +1,1 @@
-"""Who proposes the next attempt: a language model or random search, and what it is told."""
+"""Who proposes the next attempt: a language model or random search, and its prompts."""
