@@ -18,7 +18,7 @@ from sandboxes import needs_sandbox
 from genlab.agent.config import Settings
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.record import read_run
-from genlab.agent.registry import Registry
+from genlab.agent.registry import Registry, show_record
 from genlab.agent.run import run
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.core.io import read_json
@@ -45,7 +45,7 @@ class Watch:
         self._since = time.monotonic()
         registry = Registry(self.workspace)
         listed = read_json(registry.path, producer_command="agent")
-        if listed != [each.model_dump(mode="json") for each in registry.attempts()]:
+        if listed != [show_record(attempt) for attempt in registry.attempts()]:
             self.faults.append(f"registry: it differs from its files at {line}")
 
 

@@ -5,8 +5,8 @@ return. Who wrote a file is remembered by its digest in the judge's folder: a co
 anything.
 """
 
-import ast
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from genlab.llm.chat import LLMFailure, Message
 
 WRITTEN = "written"
 NOTE_KIND = "assembled code"
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 MAX_CODE = 40_000  # characters of a file that a language model writes or reads
 PLANNER = "planner"  # writer of code that came with a proposal or by write_file in mode tools
 
@@ -145,11 +146,7 @@ def recall(toolbox: Toolbox, source: str, class_name: str) -> Module:
 
 def find_class(source: str, wanted: str = "Model") -> str:
     """Name of the class of a file: `wanted`, or else the last class. Raises a GenlabError."""
-    try:
-        nodes = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise GenlabError(f"code: {error}; send the whole Python file") from error
-    names = [node.name for node in nodes if isinstance(node, ast.ClassDef)]
+    names: list[str] = CLASS.findall(source)  # parsed in the sandbox alone
     if not names:
         raise GenlabError("code: it has no class; send a file with one torch.nn.Module")
     return wanted if wanted in names else names[-1]
