@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from genlab.agent.architecture.training import UNUSED
 from genlab.agent.config import Settings
 from genlab.agent.decisions import find_best
 from genlab.agent.goals.goal import passed_on
@@ -138,6 +139,15 @@ class RunRecord:
     def spend(self) -> dict[str, float]:
         """Questions, tokens, seconds and dollars of the answers; up to the last attempt so far."""
         return self.spent or (self.attempts[-1].spend if self.attempts else {})
+
+    @property
+    def recipe(self) -> str:
+        """The training recipe of the best attempt in a line; what is off is left out."""
+        stated = self.best.training if self.best else {}
+        unused = UNUSED[self.settings.goal.task]
+        return " ".join(
+            f"{key} {stated[key]}" for key in stated if stated[key] and key not in unused
+        )
 
     @property
     def questions(self) -> dict[str, int]:

@@ -115,11 +115,6 @@ class Attempt(Draft):
         return " / ".join(f"{result['metrics'][metric]:.4f}" for result in self.confirmation)
 
     @property
-    def recipe(self) -> str:
-        """The training recipe in a line; empty where the record has none."""
-        return " ".join(f"{key} {value}" for key, value in self.training.items() if value)
-
-    @property
     def cut_seeds(self) -> list[int]:
         """Seeds whose training ended before its examples, since its seconds were up."""
         return [seed["seed"] for seed in self.seeds if seed.get("cut")]

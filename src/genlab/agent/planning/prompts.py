@@ -77,7 +77,8 @@ def describe_problem(problem: Problem, *, small: bool = False) -> str:
         f"Data: {goal.dataset}, images of {channels} x {height} x {width} in [0, 1], {classes};"
         f" {train:,} for training, {validation:,} for validation.",
         f"Budget of a training: {budget.examples:,} examples, {budget.seconds:g} s of CPU time, at"
-        f" most {budget.max_parameters:,} parameters; {settings.params.seeds} seeds per attempt.",
+        f" most {budget.max_parameters:,} parameters; {count_seeds(settings.params.seeds)} per"
+        " attempt.",
         describe_references(problem),
     ]
     if not small:
@@ -97,11 +98,16 @@ def describe_references(problem: Problem) -> str:
             continue
         words = f"{name} {metrics[goal.metric]:.4g}"
         if error := metrics.get(f"{goal.metric}_error"):
-            words += f" ± {error:.2g} ({metrics.get('trainings', 1):g} seeds)"
+            words += f" ± {error:.2g} ({count_seeds(metrics.get('trainings', 1))})"
         if goal.score(metrics[goal.metric]) >= goal.score(goal.threshold):
             words += ", which reaches the threshold already"
         shown.append(words)
     return f"Reference models, same data and judge: {'; '.join(shown) or 'none'}."
+
+
+def count_seeds(count: int) -> str:
+    """So many seeds, in words."""
+    return f"{count} seed{'s' * (count != 1)}"
 
 
 def describe_likelihood(problem: Problem) -> str:
@@ -175,8 +181,7 @@ def describe(attempt: Attempt, goal: Goal, *, small: bool = False) -> str:
         measured = estimate(attempt.seeds, metric)
         if measured is not None and (metric == goal.metric or not small):
             words.append(f"{metric} {_show(measured)}")
-    count = len(attempt.seeds)
-    words.append(f"{count} seed{'s' * (count != 1)}")
+    words.append(count_seeds(len(attempt.seeds)))
     if attempt.confirmation and (measured := estimate(attempt.confirmation, goal.metric)):
         words.append(f"on {measured.trainings} new seeds {_show(measured)}")
     verdict = attempt.verdict or judge_attempt(attempt, goal)
