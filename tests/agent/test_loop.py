@@ -20,6 +20,7 @@ from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import NOTHING_LEFT
 from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
+from genlab.agent.goals.goal import parse_goal
 from genlab.agent.library.modules import recall
 from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.library.trials import Trial
@@ -327,3 +328,16 @@ def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
     workspace = open_workspace(tmp_path, wanted.goal, wanted.key)
     with workspace.lock(), pytest.raises(GenlabError, match="another run"):
         run(wanted, workspace)
+
+
+def test_a_generative_run_shows_samples_of_its_best_model(tmp_path: Path) -> None:
+    needs_sandbox()
+    drawing = parse_goal("dummy stripes, bits per dimension at most 7.9")
+    found = complete(settings(drawing, max_iterations=1, max_parameters=400_000), tmp_path)
+    folder = found.workspace.experiments
+    assert found.attempts[0].seeds, found.attempts[0].failure
+    assert (folder / "samples.png").read_bytes().startswith(b"\x89PNG")
+    assert "Samples of the best model" in (folder / "report.md").read_text()
+    assert 'alt="Samples of the best model" src="data:image/png' in re.sub(
+        r'(src="[^"]*") (alt="[^"]*")', r"\2 \1", (folder / "report.html").read_text()
+    )
