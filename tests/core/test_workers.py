@@ -47,8 +47,9 @@ def fail(piece: int) -> None:
     raise GenlabError(f"piece {piece} is broken; make it again", key="piece")
 
 
-def test_an_error_on_a_ray_cluster_is_one_line() -> None:
+def test_an_error_on_a_ray_cluster_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # workers import this file
     with pytest.raises(GenlabError) as raised:
         list(spread(fail, [1], tiny.params(engine="ray", workers=1)))
     assert (str(raised.value), raised.value.key) == ("piece 1 is broken; make it again", "piece")

@@ -313,7 +313,7 @@ class AgentParams(Section):
     validation: int = Field(ge=0, description="Validation items that decide; 0 = all.")
     seeds: int = Field(ge=1, le=100, description="Seeds by which an attempt is chosen.")
     confirmation_seeds: int = Field(
-        ge=2, le=100, description="New seeds on which the best attempt has to meet the goal."
+        5, ge=2, le=100, description="New seeds on which the best attempt has to meet the goal."
     )
 
 
