@@ -28,9 +28,9 @@ ALWAYS = {
     "budget of a training": r"Budget of a training: \d+ examples, \d+ s of CPU time",
     "what was spent": r"Spent: [\d,]+ tokens",
     "constraints": r"at\s+most [\d,]+ parameters",
-    "dataset, shape, classes": r"Data: dummy, images of 1 x 16 x 16 .{9}(4 classes|no labels)",
+    "dataset, shape, classes": r"Data: dummy, images of 1 x 16 x 16 .{11}(4 classes|no labels)",
     "class contract": r"(forward|encode)\(x\) takes float32 images of shape \(n, 1, 16, 16\)",
-    "recipe's keys and limits": "label_smoothing.{0,200}maximum",
+    "recipe's keys and limits": "batch_size.{0,200}maximum",
 }
 CLASSIFY = {"reference with seeds": r"small CNN [\d.]+ ± [\d.]+ \(\d+ seeds\)"}
 GENERATE = {
