@@ -92,15 +92,15 @@ class Work:
             metrics = summarise(results)
             if (measured := estimate(results, goal.metric)) is not None:
                 metrics["verdict"] = compare(measured, goal)
+            if goal.task == "generate":
+                weights = (folder / WEIGHTS).read_bytes()
+                draws = judge.draw(source, best.model_name, weights, DRAWN)
+                np.save(self.toolbox.workspace.experiments / SAMPLES, draws, allow_pickle=False)
         except EvaluationError as error:  # recorded, so that the test set is not opened again
             metrics = {"failure": str(error)}
         registry = Registry(self.toolbox.workspace)
         registry.put(best.model_copy(update={"test": metrics}))
         registry.write()
-        if goal.task == "generate":
-            weights = (folder / WEIGHTS).read_bytes()
-            draws = judge.draw(source, best.model_name, weights, DRAWN)
-            np.save(self.toolbox.workspace.experiments / SAMPLES, draws, allow_pickle=False)
 
 
 @contextmanager

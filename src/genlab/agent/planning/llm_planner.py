@@ -176,9 +176,10 @@ class LLMPlanner(Planner):
 
 def count_changes(before: str, after: str) -> list[str]:
     """How many lines of code were added and removed, in a line."""
-    changes = list(difflib.ndiff(before.splitlines(), after.splitlines()))
-    added = sum(line.startswith("+ ") for line in changes)
-    removed = sum(line.startswith("- ") for line in changes)
+    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), False)
+    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    removed = sum(end - start for _, start, end, _, _ in changes)
+    added = sum(end - start for _, _, _, start, end in changes)
     return [f"code: {added} lines added, {removed} removed"]
 
 
