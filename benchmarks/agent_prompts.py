@@ -57,7 +57,7 @@ def list_facts(request: Request, *, generative: bool) -> Mapping[str, str]:
     """The facts that a request for a plan needs, and the pattern of each."""
     words = json.dumps(request.body, ensure_ascii=False)
     facts = ALWAYS | (GENERATE if generative else CLASSIFY)
-    if "Nothing has been tried yet" in words or "0 of" in words.rpartition("Attempts: ")[2][:5]:
+    if max(map(int, re.findall(r"Attempts: (\d+) of", words)), default=0) == 0:
         return facts
     facts = facts | LATER | ({} if generative else RECALL)
     if request.body.get("tools"):
