@@ -13,9 +13,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 
+from genlab.benchmark.service.jobs import jobs
 from genlab.web.api.app import make_api
 from genlab.web.images import make_image_app
-from genlab.web.jobs import jobs
 from genlab.web.security import Security
 
 JOBS = jobs()

@@ -16,8 +16,8 @@ from small_benchmark import Turned, make_cases, small_score
 
 from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.requests import Limits
-from genlab.benchmark.runner import Runner
+from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.store.repository import Store
 
 ITEMS, SECONDS, CONCURRENCY = 100, 2.0, 16

@@ -18,13 +18,13 @@ from replies import Comfy, bomb, moderated, packed, turned
 from replies import image as answer
 from small_benchmark import make_case
 
-from genlab.benchmark.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import http as http_tools
 from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
 from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
+from genlab.benchmark.run.arrivals import Arrival, Place, keep, recovered
 from genlab.benchmark.store.schema import Contender
 
 KEY = "test-key-of-nobody"

@@ -20,7 +20,7 @@ from genlab.benchmark.leaderboard.standings import leaderboard
 from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
-from genlab.benchmark.runner import Runner
+from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.params import load_params

@@ -19,14 +19,14 @@ from PIL import Image
 from refusals import refused
 from small_benchmark import Bench, Turned
 
-from genlab.benchmark import arrivals
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.files import write_case
-from genlab.benchmark.events import EventLog
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.runner import is_locked, lock_of
-from genlab.benchmark.score_pool import ScoringError, ScoringPool
+from genlab.benchmark.run import arrivals
+from genlab.benchmark.run.events import EventLog
+from genlab.benchmark.run.runner import is_locked, lock_of
+from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item
 from genlab.benchmark.terminal import _follow
 from genlab.core.io import write_bytes

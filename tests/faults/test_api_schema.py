@@ -10,8 +10,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from genlab.benchmark.service.jobs import Jobs
 from genlab.web.api.app import make_api
-from genlab.web.jobs import Jobs
 
 RUN = "2026-01-01"
 PROMISED = ("not_a_server_error", "status_code_conformance", "content_type_conformance",

@@ -15,8 +15,8 @@ from PIL import Image
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.plugins.base import Needs
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.requests import Limits
-from genlab.benchmark.runner import Runner
+from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Item
 from genlab.core.io import write_text

@@ -19,14 +19,14 @@ from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from genlab.benchmark.cases import CASE_FILE, Region
-from genlab.benchmark.events import EventLog
-from genlab.benchmark.runner import is_locked, lock_of
+from genlab.benchmark.run.events import EventLog
+from genlab.benchmark.run.runner import is_locked, lock_of
+from genlab.benchmark.service.jobs import MAX_WAITING, Jobs
 from genlab.benchmark.store.schema import Contender
-from genlab.web.api import cases
+from genlab.benchmark.service import cases
 from genlab.web.api.app import make_api
 from genlab.web.api.runs import follow
 from genlab.web.images import make_image_app
-from genlab.web.jobs import MAX_WAITING, Jobs
 from genlab.web.security import MAX_BODY, Access, Security
 
 HERE = "http://127.0.0.1:8000"
@@ -132,7 +132,7 @@ def test_a_run_of_contenders_is_started_listed_and_reported(api: TestClient) -> 
 
 
 def test_a_run_has_so_many_images_at_most(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genlab.web.jobs.MAX_ITEMS", 0)
+    monkeypatch.setattr("genlab.benchmark.service.jobs.MAX_ITEMS", 0)
     assert is_problem(client(jobs).post("/api/run", json=ENDLESS), 422)
 
 

@@ -15,8 +15,8 @@ from stage_runs import run_stage
 from streamlit.testing.v1 import AppTest
 
 from genlab.benchmark.cases import load_case
+from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import Opinion
-from genlab.web.jobs import jobs
 
 pytestmark = pytest.mark.slow
 

@@ -22,13 +22,13 @@ from streamlit.testing.v1 import AppTest
 
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.judge import COST
-from genlab.benchmark.runner import lock_of
+from genlab.benchmark.run.runner import lock_of
+from genlab.benchmark.service.jobs import Jobs, jobs
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.io import write_npz
 from genlab.web.components import escape, frame, rating_session
 from genlab.web.components.rating_session import Session, list_dataset, list_run
 from genlab.web.items import EVIDENCE
-from genlab.web.jobs import Jobs, jobs
 from genlab.web.pages import rate
 
 pytestmark = pytest.mark.slow

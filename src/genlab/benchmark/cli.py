@@ -11,7 +11,7 @@ import typer
 from genlab.core.errors import GenlabError, run_cli
 
 if TYPE_CHECKING:  # importing them takes a second
-    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.run.runner import Runner
     from genlab.benchmark.store.repository import Store
     from genlab.core.params import BenchmarkParams
 
@@ -106,7 +106,7 @@ def run_cases(
 
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
-    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.run.runner import Runner
     from genlab.benchmark.store.repository import STORE, Store
     from genlab.benchmark.terminal import follow, name_folder, show_leaderboard
     from genlab.core.params import load_params

@@ -15,7 +15,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
 from genlab.benchmark.report import render_report
-from genlab.benchmark.runner import Runner
+from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.scoring.scorer import versions
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Item

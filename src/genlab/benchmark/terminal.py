@@ -19,7 +19,7 @@ from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
-from genlab.benchmark.runner import Runner
+from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import FINISHED, Contender
 from genlab.core.params import BenchmarkParams

@@ -1,7 +1,6 @@
 """Images over HTTP: those of runs and cases, full size or scaled; no other file of the disk."""
 
 import io
-import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -11,13 +10,11 @@ from PIL import Image
 from starlette.responses import FileResponse, Response
 
 from genlab.benchmark.cases.photographs import read_photograph
-from genlab.web.api.schema import HANDLERS, Refusal
+from genlab.benchmark.service.pictures import find_image
+from genlab.web.problems import HANDLERS, Refusal
 
 Width = Literal["160", "320", "640", "1280"]  # pixels, as a query spells them
 
-_IMAGE = re.compile(
-    r"\d{4}-\d{2}-\d{2}(-\d{1,6})?/[a-z0-9][a-z0-9_-]{0,63}/[a-z0-9][a-z0-9_-]{0,63}(\.\d{1,3})?\.png"
-)
 _TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 _FILE = {"schema": {"type": "string", "format": "binary"}}
 IMAGES: dict[int | str, dict[str, Any]] = {
@@ -29,16 +26,6 @@ IMAGES: dict[int | str, dict[str, Any]] = {
 def case_image_url(case_id: str, name: str, width: Width | None = None) -> str:
     """Address of a case's template, or of an avatar."""
     return f"/api/test-cases/{case_id}/{name}" + (f"?width={width}" if width else "")
-
-
-def find_run_image(folder: Path, image: str) -> Path:
-    """The file `<run>/<tool>/<case>.png` of the runs' folder. Raises a `Refusal` for any other."""
-    path = folder / image
-    # A link could lead out of the folder, or to something that is no image of a run.
-    is_image = _IMAGE.fullmatch(image) and path.is_file()
-    if not is_image or path.resolve() != folder.resolve() / image:
-        raise Refusal(404, "there is no such image of a run")
-    return path
 
 
 def serve_image(
@@ -87,6 +74,9 @@ def make_image_app(folder: Path) -> FastAPI:
 
     @app.get("/{image:path}")
     def show(request: Request, image: str, width: Width | None = None) -> Response:
-        return serve_image(request, find_run_image(folder, image), width)
+        path = find_image(folder, image)
+        if path is None:
+            raise Refusal(404, "there is no such image of a run")
+        return serve_image(request, path, width)
 
     return app

@@ -31,7 +31,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.core.errors import GenlabError
-from genlab.web.api.schema import Refusal, problem
+from genlab.web.problems import Refusal, problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_BODY = 64 << 10  # bytes

@@ -3,9 +3,9 @@
 from fastapi import FastAPI
 
 from genlab import __version__
+from genlab.benchmark.service.jobs import Jobs
 from genlab.web.api import cases, ratings, runs
-from genlab.web.api.schema import HANDLERS, PROBLEMS
-from genlab.web.jobs import Jobs
+from genlab.web.problems import HANDLERS, PROBLEMS
 
 
 def make_api(jobs: Jobs) -> FastAPI:

@@ -9,8 +9,8 @@ from pydantic import Field
 from genlab.benchmark.leaderboard.standings import SUBJECT
 from genlab.benchmark.store.schema import MAX_RATER, Context
 from genlab.core.errors import GenlabError
-from genlab.web.api.schema import ItemId, Part, Refusal
-from genlab.web.jobs import Here
+from genlab.web.api.schema import ItemId, ProjectJobs
+from genlab.web.problems import Part, Refusal
 
 router = APIRouter()
 
@@ -40,7 +40,7 @@ def name_guest() -> str:
 
 
 @router.post("/rate", summary="Rate an image")
-def rate(jobs: Here, asked: RateIn) -> Rated:
+def rate(jobs: ProjectJobs, asked: RateIn) -> Rated:
     try:
         sha = jobs.store.item(asked.run_item_id).image_sha256
     except GenlabError as error:

@@ -12,15 +12,18 @@ from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.events import Event
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.report import render_report
+from genlab.benchmark.run.events import Event
+from genlab.benchmark.service.cases import CaseId
+from genlab.benchmark.service.jobs import Jobs, RunStatus, TooManyRunsError
+from genlab.benchmark.service.pictures import find_content
 from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
-from genlab.web.api.schema import CaseId, Part, Refusal, RunId, ToolId
-from genlab.web.images import IMAGES, Width, find_run_image, serve_image
-from genlab.web.jobs import Here, Jobs, RunStatus
+from genlab.web.api.schema import ProjectJobs, RunId, ToolId
+from genlab.web.images import IMAGES, Width, serve_image
+from genlab.web.problems import Part, Refusal
 
 MAX_CASES, MAX_TOOLS = 500, 50
 
@@ -94,7 +97,7 @@ class RunOut(Part):
         return cls(run_id=run.run_id, status=status, reason=reason)
 
 
-def find_run(jobs: Here, run_id: RunId) -> Run:
+def find_run(jobs: ProjectJobs, run_id: RunId) -> Run:
     """The run of this id. Raises a `Refusal` where there is none."""
     try:
         return jobs.store.run(run_id)
@@ -106,12 +109,12 @@ Known = Annotated[Run, Depends(find_run)]
 
 
 @router.get("/tools", summary="The image tools")
-def list_tools(jobs: Here) -> list[ToolOut]:
+def list_tools(jobs: ProjectJobs) -> list[ToolOut]:
     return [ToolOut.of(tool) for tool in jobs.tools().values()]
 
 
 @router.post("/run", status_code=202, summary="Start a run")
-def start(jobs: Here, asked: RunIn) -> RunOut:
+def start(jobs: ProjectJobs, asked: RunIn) -> RunOut:
     cases, tools = {case.case_id: case for case in jobs.cases()}, jobs.tools()
     for names, known, kind in (
         (asked.case_ids, cases, "case"),
@@ -129,19 +132,24 @@ def start(jobs: Here, asked: RunIn) -> RunOut:
         contenders = make_contenders(with_tools, asked.options)
     except GenlabError as error:
         raise Refusal(422, str(error)) from error
-    run_id = jobs.start(chosen, contenders, asked.repeats, asked.max_cost)
+    try:
+        run_id = jobs.start(chosen, contenders, asked.repeats, asked.max_cost)
+    except TooManyRunsError as error:
+        raise Refusal(429, str(error)) from error
+    except GenlabError as error:
+        raise Refusal(422, str(error)) from error
     return RunOut(run_id=run_id, status="running")
 
 
 @router.post("/run/{run_id}/cancel", summary="End a run")
-def cancel(jobs: Here, run: Known) -> RunOut:
+def cancel(jobs: ProjectJobs, run: Known) -> RunOut:
     if not jobs.cancel(run.run_id):
         raise Refusal(409, f"this server does not do run {run.run_id} now")
     return RunOut.of(jobs, run)
 
 
 @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
-def resume(jobs: Here, run: Known) -> RunOut:
+def resume(jobs: ProjectJobs, run: Known) -> RunOut:
     if jobs.status(run)[0] == "running":
         raise Refusal(409, f"run {run.run_id} is running")
     jobs.resume(run.run_id, again=True)
@@ -149,18 +157,18 @@ def resume(jobs: Here, run: Known) -> RunOut:
 
 
 @router.get("/runs", summary="All runs, the newest first")
-def list_runs(jobs: Here) -> list[RunOut]:
+def list_runs(jobs: ProjectJobs) -> list[RunOut]:
     return [RunOut.of(jobs, run) for run in jobs.store.runs()]
 
 
 @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
-async def state(jobs: Here, run: Known) -> Event:
+async def state(jobs: ProjectJobs, run: Known) -> Event:
     async with aclosing(jobs.follow(run.run_id)) as events:
         return await anext(events)
 
 
 @router.websocket("/run/{run_id}")
-async def follow(socket: WebSocket, jobs: Here, run: Known) -> None:
+async def follow(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
     """The state of a run, then its events; a client that comes back gets the state again."""
     await socket.accept()
     both = _send_events(socket, jobs, run.run_id), _wait_until_left(socket)
@@ -192,7 +200,7 @@ async def _wait_until_left(socket: WebSocket) -> None:
 @router.get(
     "/report/{run_id}", summary="The report of a run, one HTML file", response_class=HTMLResponse
 )
-def report(jobs: Here, run: Known) -> HTMLResponse:
+def report(jobs: ProjectJobs, run: Known) -> HTMLResponse:
     with rendering:
         text = render_report(jobs.store, run.run_id)
     name = f'attachment; filename="report_{run.run_id}.html"'
@@ -207,16 +215,12 @@ def report(jobs: Here, run: Known) -> HTMLResponse:
 )
 def show_picture(
     request: Request,
-    jobs: Here,
+    jobs: ProjectJobs,
     sha256: Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")],
     width: Width = "640",
 ) -> Response:
-    query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> ''"
-    for image in jobs.store.table(query, sha=sha256).image:
-        with suppress(Refusal):  # another run may have the same image, and its file
-            path = find_run_image(jobs.runs_folder, str(image))
-            break
-    else:
+    path = find_content(jobs.store, sha256)
+    if path is None:
         raise Refusal(404, "no image of a run has this content")
     try:
         return serve_image(request, path, width, immutable=True)

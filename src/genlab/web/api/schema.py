@@ -1,76 +1,23 @@
-"""What the routers share: types, the project's `Jobs`, and faults as problems (RFC 9457)."""
+"""What the routers share: types of identifiers, and the project's `Jobs`."""
 
-from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from fastapi import Depends
+from pydantic import Field
+from starlette.requests import HTTPConnection
 
-from genlab.core.errors import GenlabError
-
-MEDIA_TYPE = "application/problem+json"
-LONGEST = 500  # characters of a detail
+from genlab.benchmark.service.jobs import Jobs
 
 RunId = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(-[0-9]{1,6})?$", max_length=20)]
-CaseId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", max_length=64)]
 ToolId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", max_length=48)]
 ItemId = Annotated[int, Field(ge=1, le=2**53 - 1)]
 
 
-class Part(BaseModel):
-    """A part of the API: no key beside those that it names, no value of another type."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Problem(Part):
-    """What went wrong, for programs (`status`, `title`) and for people (`detail`)."""
-
-    type: str = Field(default="about:blank", description="Kind of the fault; RFC 9457.")
-    title: str = Field(description="Name of the status.")
-    status: int = Field(ge=400, le=599, description="HTTP status.")
-    detail: str = Field(description="One line: what is wrong, and what to do about it.")
+def find_jobs(connection: HTTPConnection) -> Jobs:
+    """The `Jobs` of the application that answers."""
+    jobs: Jobs = connection.app.state.jobs
+    return jobs
 
 
-_CONTENT = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
-PROBLEMS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "Error", "content": _CONTENT}}
-"""For FastAPI's `responses=`."""
-
-
-class Refusal(GenlabError):  # noqa: N818 - an answer, no fault
-    """A request that is answered with a problem of this status."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        self.status = status
-        super().__init__(detail)
-
-
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Make the response that reports a problem."""
-    # What a client sent may stand in it, half of a surrogate pair included.
-    line = " ".join(detail.encode("utf-8", "replace").decode("utf-8").split())
-    content = Problem(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
-    return JSONResponse(content.model_dump(), status, headers, media_type=MEDIA_TYPE)
-
-
-async def report(_: object, error: Exception) -> JSONResponse:
-    """The problem that a fault is, for FastAPI's `exception_handlers=`."""
-    if isinstance(error, GenlabError):  # without a status: a faulty file, which the line names
-        return problem(getattr(error, "status", 409), str(error))
-    if isinstance(error, RequestValidationError):
-        fault, *others = error.errors()
-        where = ".".join(str(part) for part in fault["loc"])
-        more = f" (and {len(others)} more)" if others else ""
-        return problem(422, f"{where}: {fault['msg']}{more}")
-    if isinstance(error, HTTPException):
-        return problem(error.status_code, str(error.detail), error.headers)
-    # A bug: its traceback is for the server's log, not for the client.
-    return problem(500, f"{type(error).__name__} in the server; its log says more")
-
-
-HANDLERS: dict[int | type[Exception], Any] = dict.fromkeys(
-    (GenlabError, HTTPException, RequestValidationError, Exception), report
-)
+ProjectJobs = Annotated[Jobs, Depends(find_jobs)]
+"""The `Jobs` of a route."""

@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Literal
 
 from genlab.benchmark.cases import Case
+from genlab.benchmark.service.jobs import Jobs
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Preference
 from genlab.core.errors import GenlabError
@@ -22,7 +23,6 @@ from genlab.web.components.grid import read_run_case
 from genlab.web.components.look import data_url, pixels
 from genlab.web.images import case_image_url
 from genlab.web.items import load_items, read_evidence
-from genlab.web.jobs import Jobs
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
 KINDS: dict[Kind, str] = {

@@ -13,6 +13,7 @@ from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, le
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
+from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
 from genlab.core.params import BenchmarkParams
 from genlab.web.components import grid
@@ -26,7 +27,6 @@ from genlab.web.components.frame import (
     remembered,
     sentences,
 )
-from genlab.web.jobs import jobs
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone

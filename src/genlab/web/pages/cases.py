@@ -16,11 +16,11 @@ from genlab.benchmark.cases.photographs import (
     shrink,
 )
 from genlab.benchmark.plugins.inputs import write_instruction
-from genlab.web.api.cases import CaseIn, save_case
+from genlab.benchmark.service.cases import CaseDraft, save_case
+from genlab.benchmark.service.jobs import jobs
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, line
 from genlab.web.components.frame import distinct, sentences
-from genlab.web.jobs import jobs
 
 CONSENT = "All persons shown agree to this use."
 
@@ -92,13 +92,13 @@ def make_case(taken: set[str]) -> None:
         st.code(write_instruction(numbered, image.size), language=None, wrap_lines=True)
     ready = bool(heads) and len(heads) == len(chosen) and bool(name) and bool(licence)
     if st.button("Save case", type="primary", disabled=not ready, key=f"{form}-save"):
-        asked = CaseIn(
+        draft = CaseDraft(
             case_id=free(slug(name), taken), title=name, consent=consent, regions=regions,
             source=source, licence=licence,
         )  # fmt: skip
-        save_case(jobs(), asked, image, heads)
+        save_case(jobs().cases_folder, draft, image, heads)
         st.session_state["saved_cases"] = form + 1
-        report(f"Case {asked.case_id} is saved; it takes part in new runs.")
+        report(f"Case {draft.case_id} is saved; it takes part in new runs.")
     if not ready:
         st.caption("A case needs a person, an avatar for each, a name and a licence.")
 

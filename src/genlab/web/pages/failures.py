@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import streamlit as st
 
+from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import Opinion
 from genlab.evaluation.failures.error_analysis import ranked
 from genlab.evaluation.reports.formats import number, words
@@ -17,7 +18,6 @@ from genlab.web.components import frame, look
 from genlab.web.components.escape import label
 from genlab.web.components.files import reading
 from genlab.web.items import find_dataset, load_items, read_evidence
-from genlab.web.jobs import jobs
 
 Pictures = dict[str, npt.NDArray[np.uint8]]
 

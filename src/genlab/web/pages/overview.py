@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from genlab.benchmark.service.jobs import jobs
 from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import value, words
 from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
 from genlab.web.components.files import UNFIT, stamp
-from genlab.web.jobs import jobs
 from genlab.web.pages.evaluation import show_verdict
 
 Row = dict[str, str]

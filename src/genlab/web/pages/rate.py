@@ -8,12 +8,12 @@ from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import QUESTION, STARS
+from genlab.benchmark.service.jobs import jobs
 from genlab.core.errors import GenlabError
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, text
 from genlab.web.components.frame import ask_rater, params, remember, remembered, sentences
 from genlab.web.components.rating_session import KINDS, Kind, Session, list_dataset, list_run
-from genlab.web.jobs import jobs
 
 SIDES = {1: "Left", 2: "Right"}
 KEYS = "Keys: 1 to 5 give stars, S skips, U undoes, T shows the template in the image's place."

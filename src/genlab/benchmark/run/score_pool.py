@@ -17,7 +17,7 @@ from genlab.core import runtime
 if TYPE_CHECKING:  # importing it takes a second
     from genlab.benchmark.scoring.scorer import Score
 
-ONE_THREAD = "genlab.benchmark.one_thread"
+ONE_THREAD = "genlab.benchmark.run.one_thread"
 SECONDS = 300.0
 
 Scorer = Callable[[Case, Path], "Score"]

@@ -22,15 +22,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.events import EventLog, update
 from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import ImageTool, one_line
-from genlab.benchmark.requests import Limits
-from genlab.benchmark.score_pool import Scorer, ScoringPool
+from genlab.benchmark.run.events import EventLog, update
+from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.score_pool import Scorer, ScoringPool
+from genlab.benchmark.run.threads import DaemonThreads
+from genlab.benchmark.run.work import Work
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
-from genlab.benchmark.threads import DaemonThreads
-from genlab.benchmark.work import Work
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 

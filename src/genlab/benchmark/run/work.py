@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from genlab.benchmark.arrivals import Arrival, Place, find_saved, keep, recovered
 from genlab.benchmark.cases import Case, describe_missing_consent, load_run_case
-from genlab.benchmark.events import update
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
-from genlab.benchmark.requests import Budget, Requests
-from genlab.benchmark.score_pool import ScoringError, ScoringPool
+from genlab.benchmark.run.arrivals import Arrival, Place, find_saved, keep, recovered
+from genlab.benchmark.run.events import update
+from genlab.benchmark.run.requests import Budget, Requests
+from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.schema import Item, Run, image_name
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
 if TYPE_CHECKING:
-    from genlab.benchmark.runner import Runner
+    from genlab.benchmark.run.runner import Runner
 
 NOTHING: dict[str, Any] = {
     **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0, "failure_kind": ""},

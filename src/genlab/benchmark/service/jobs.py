@@ -10,22 +10,18 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Annotated, Literal
-
-from fastapi import Depends
-from starlette.requests import HTTPConnection
+from typing import Literal
 
 from genlab.benchmark.cases import Case, load_cases
-from genlab.benchmark.events import Event, EventLog, update
 from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
-from genlab.benchmark.runner import Runner, is_locked
+from genlab.benchmark.run.events import Event, EventLog, update
+from genlab.benchmark.run.runner import Runner, is_locked
+from genlab.benchmark.run.work import CANCELLED
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run, now
-from genlab.benchmark.work import CANCELLED
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
-from genlab.web.api.schema import Refusal
 
 AT_A_TIME = 2  # runs that work at a time; further ones wait
 MAX_WAITING = 8  # runs that work or wait
@@ -34,6 +30,10 @@ MAX_LOGS = 64  # runs whose events are kept in memory
 POLL_SECONDS = 1.0  # between two looks at a run of another process
 
 RunStatus = Literal["running", "finished", "cancelled", "interrupted"]
+
+
+class TooManyRunsError(GenlabError):
+    """As many runs are under way as this process takes."""
 
 
 class Jobs:
@@ -80,10 +80,11 @@ class Jobs:
     ) -> str:
         """Start a run; returns its id at once. max_cost: ceiling in dollars."""
         if len(cases) * len(contenders) * repeats > MAX_ITEMS:
-            raise Refusal(422, f"a run may have {MAX_ITEMS} images; choose fewer")
+            raise GenlabError(f"a run may have {MAX_ITEMS} images; choose fewer")
         with self._lock:
             if len(self._runners) >= MAX_WAITING:
-                raise Refusal(429, f"{MAX_WAITING} runs are under way; wait for one, or cancel one")
+                reason = f"{MAX_WAITING} runs are under way; wait for one, or cancel one"
+                raise TooManyRunsError(reason)
             runner = self._make_runner()
             run_id = runner.start(
                 cases, contenders, repeats=repeats, max_cost=max_cost, server=True
@@ -226,12 +227,3 @@ def jobs(root: Path | None = None) -> Jobs:
 
 
 _jobs = cache(Jobs)
-
-
-def _of(asked: HTTPConnection) -> Jobs:
-    found: Jobs = asked.app.state.jobs
-    return found
-
-
-Here = Annotated[Jobs, Depends(_of)]
-"""The `Jobs` of a route."""

@@ -1,0 +1,1 @@
+"""Run cases through contenders: the runner, its requests, what arrives, scores and events."""

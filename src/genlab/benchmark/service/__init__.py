@@ -1,0 +1,1 @@
+"""What pages, API and command line share: without HTTP, without Streamlit."""
