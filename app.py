@@ -24,11 +24,10 @@ JOBS = jobs()
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Resume the runs that the last server left; at the end, stop them where they are."""
-    JOBS.loop = asyncio.get_running_loop()
     resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait
     yield
     await resuming
-    await JOBS.close()
+    await run_in_threadpool(JOBS.close)
 
 
 app = st.App(

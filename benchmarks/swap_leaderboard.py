@@ -15,8 +15,9 @@ import numpy as np
 
 from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.leaderboard.standings import leaderboard, people
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Contender, Item
+from genlab.benchmark.store.schema import Contender
 
 ITEMS, TOOLS = 10_000, 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
@@ -25,12 +26,15 @@ RUN = "2026-01-01"
 
 
 def fill(
-    store: Store, tools: list[Contender], cases: int, outcome: Callable[[Item], dict[str, Any]]
+    store: Store,
+    tools: list[Contender],
+    cases: int,
+    outcome: Callable[[ItemResult], dict[str, Any]],
 ) -> None:
     """Add one run, each item with its outcome."""
     named = [{"case_id": f"case_{index:05}"} for index in range(cases)]
     store.create_run(RUN, f"{RUN}T00:00:00+00:00", named, tools)
-    store.set_items([(item.item_id, outcome(item)) for item in store.items(RUN)])
+    store.save_items([item.sqlmodel_update(outcome(item)) for item in store.items(RUN)])
 
 
 def show_leaderboard(path: Path) -> None:
@@ -47,7 +51,7 @@ def swap_leaderboard(repeats: Repeats = 15) -> Iterator[Result]:
     """Time the leaderboard."""
     rng = np.random.default_rng(0)
 
-    def outcome(item: Item) -> dict[str, Any]:
+    def outcome(item: ItemResult) -> dict[str, Any]:
         if rng.random() < 0.05:
             return {"status": "failed", "failure_kind": "timeout", "failure": "no answer"}
         return {
@@ -95,7 +99,7 @@ def is_ordered(scores: dict[tuple[str, str], list[float | None]]) -> bool:
     ids = [contender.contender_id for contender in tools]
     by_id = dict(zip(ids, scores.values(), strict=True))
 
-    def outcome(item: Item) -> dict[str, Any]:
+    def outcome(item: ItemResult) -> dict[str, Any]:
         score = by_id[item.contender][int(item.case_id[-1])]
         if score is None:
             return {"status": "failed", "failure_kind": "no_face"}

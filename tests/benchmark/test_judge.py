@@ -21,8 +21,8 @@ from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
 from genlab.benchmark.run.runner import Runner
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Item
 from genlab.core.params import load_params
 
 pytestmark = pytest.mark.slow
@@ -45,19 +45,19 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> JudgeOf:
     return made
 
 
-def verdicts(store: Store, items: list[Item]) -> list[tuple[Any, ...]]:
+def verdicts(store: Store, items: list[ItemResult]) -> list[tuple[Any, ...]]:
     """Stars and failure of each item; stars are ratings of the context `judge`."""
     stars = {rating.subject_hash: rating.stars for rating in store.ratings(context="judge")}
-    return [(stars.get(i.image_sha256), i.details["judge"]["failure_kind"]) for i in items]
+    return [(stars.get(i.image_sha256), i.judging.failure_kind) for i in items]
 
 
 def test_none_is_asked_unless_params_name_one_and_there_is_a_key(
     root: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params = load_params(root / "params.yaml").benchmark
-    assert Runner.configured(bench.store, bench.runs, params).judge is None
+    assert Runner.configured(bench.store, bench.runs, params).options.judge is None
     asking = params.model_copy(update={"judge": "=" + "x" * 99})
-    named = Runner.configured(bench.store, bench.runs, asking).judge
+    named = Runner.configured(bench.store, bench.runs, asking).options.judge
     assert named is not None
     assert (named.name, named.needs.cost) == ("x" * 70 + ", prompt 3", 0.02)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
@@ -89,9 +89,9 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     unchanged = {"score", "components", "image_sha256"}
     for item, other in zip(items, plain, strict=True):
         assert item.model_dump(include=unchanged) == other.model_dump(include=unchanged)
-    kept = items[0].details["judge"]
-    assert kept["judge"] == "cf/meta/eye, prompt 3"
-    assert kept["answer"].startswith("I {see}.")
+    judging = items[0].judging
+    assert judging.judge == "cf/meta/eye, prompt 3"
+    assert judging.answer.startswith("I {see}.")
     [standing] = leaderboard(bench.store, run_id=run_id)
     assert (standing.score, standing.components) == (before.score, before.components)
     assert (standing.stars["judge"].mean, standing.stars["judge"].ratings) == (4, 3)

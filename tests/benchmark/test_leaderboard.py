@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_benchmark import change_items
 
 from genlab.benchmark.leaderboard.agreement import LEAST
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, Standing, leaderboard, people
@@ -23,7 +24,7 @@ def make_store(
     outcomes: dict[str, Sequence[Outcome]],
     run_id: str = FIRST,
     digest: str = "",
-    **details: Any,
+    **values_of_all: Any,
 ) -> Store:
     """A store with one run: by tool, the outcome of each case."""
     store = Store(folder / "genlab.sqlite3")
@@ -39,8 +40,8 @@ def make_store(
         else:
             values["image_sha256"] = f"{item.item_id:064x}"
             values["components"] = {"identity": outcome, "faces": None}
-        changes.append((item.item_id, {**values, "cost": 0.5, "details": details}))
-    store.set_items(changes)
+        changes.append((item.item_id, {**values, "cost": 0.5, **values_of_all}))
+    change_items(store, changes)
     return store
 
 
@@ -92,7 +93,7 @@ def test_draws_are_averaged_with_their_spread_and_models_have_a_row_each(tmp_pat
     with Store(tmp_path / "genlab.sqlite3") as store:
         store.create_run("r", "r", [{"case_id": f"c{i}"} for i in range(6)], models, repeats=2)
         drawn = [{"status": "scored", "score": score} for score in scores * 6]
-        store.set_items(list(enumerate(drawn, 1)))
+        change_items(store, list(enumerate(drawn, 1)))
         good, bad = leaderboard(store)
     rows = [(row.label, row.rank, row.cases) for row in (good, bad)]
     assert rows == [("a (good)", 1, 6), ("a (bad)", 2, 6)]
@@ -141,7 +142,7 @@ def test_versions_of_a_tool_have_a_strength_each(tmp_path: Path) -> None:
 
 
 def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:
-    old, new = {"versions": {"constants": "9"}}, {"versions": {"constants": "10"}}
+    old, new = {"score_version": "9"}, {"score_version": "10"}
     make_store(tmp_path, {"a": [0.2] * 6, "gone": [0.9] * 6}, FIRST, **old).close()
     with make_store(tmp_path, {"a": [0.4] * 5}, SECOND, **new) as store:
         found, one = standings(store), standings(store, run_id=FIRST)

@@ -1,17 +1,18 @@
 """Reuse of images: nothing that was paid for is requested again."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_benchmark import Bench, Turned, faceless_score, make_case
+from small_benchmark import Bench, Turned, change_items, faceless_score, make_case
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.leaderboard.standings import leaderboard
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.store.schema import Item
+from genlab.benchmark.run.rescore import rescore
+from genlab.benchmark.run.threads import complete
+from genlab.benchmark.store.items import ItemResult, Reused, ScoreDetails
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ class World(Bench):
         self.paid = Turned(tool_id="paid", version="1", cost=0.5)
         self.free = Turned(tool_id="free", version="1")
 
-    def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, Item]]:
+    def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, ItemResult]]:
         """The stage's run after it has finished: its id, and its items by `tool/case`."""
         chosen = list(tools) or [self.paid, self.free]
         for each in chosen:
@@ -35,7 +36,7 @@ class World(Bench):
         run_id = snapshot.find_run(self.store, self.chosen, contenders, 1)
         if run_id is None:
             run_id = runner.start(self.chosen, contenders, max_cost=10.0)
-        asyncio.run(runner.run(run_id))
+        complete(runner.run(run_id))
         return run_id, {f"{i.tool_id}/{i.case_id}": i for i in self.store.items(run_id)}
 
     def outs(self, run_id: str) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
 
     kept = after["paid/case-000"]
     assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
-    assert kept.details["reused"] == {"run_id": first, "cost": 0.5}
+    assert kept.reused == Reused(run_id=first, cost=0.5)
     assert not any(item.cost for item in world.store.items(second))
     for suffix in (".png", ".json"):
         old, new = ((world.runs / each.image).with_suffix(suffix) for each in (image, kept))
@@ -85,7 +86,7 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
     world.free.version = "3"
     _, again = world.follow()
     assert world.paid.asked == []
-    assert again["paid/case-000"].details["reused"] == {"run_id": first, "cost": 0.5}
+    assert again["paid/case-000"].reused == Reused(run_id=first, cost=0.5)
     assert world.outs(world.store.runs()[0].run_id) == outs
 
 
@@ -113,7 +114,7 @@ def test_images_are_reused_and_what_is_damaged_or_missing_is_not(world: World) -
     lost = {"image": "", "image_sha256": "", "score": None}
     killed = (unknown.item_id, {**lost, "status": "generating"})
     failed = (refused.item_id, {**lost, "status": "failed", "failure_kind": "refused"})
-    world.store.set_items([killed, failed])
+    change_items(world.store, [killed, failed])
     (world.runs / damaged.image).write_bytes(b"half a picture")
     (world.runs / refused.image).unlink()
     world.free.version = "2"
@@ -121,15 +122,20 @@ def test_images_are_reused_and_what_is_damaged_or_missing_is_not(world: World) -
     assert sorted(world.paid.asked) == ["case-001", "case-002"]
     assert {item.status for item in after.values()} == {"scored"}
     assert after["paid/case-000"].image_sha256 == unknown.image_sha256
-    assert "reused" not in after["paid/case-001"].details
+    assert after["paid/case-001"].reused is None
 
 
 def test_another_version_of_the_score_scores_the_same_images_again(world: World) -> None:
     first, items = world.follow()
-    old = {"details": {"versions": {"constants": "0"}}}
-    world.store.set_items([(item.item_id, old) for item in items.values()])
-    snapshot.score_again(world.store, first)
-    second, after = world.follow(scorer=faceless_score)
-    assert second == first
-    assert world.paid.asked == []
+    old = {"scoring": ScoreDetails(versions={"constants": "0"})}
+    change_items(world.store, [(item.item_id, old) for item in items.values()])
+    (world.runs / items["free/case-001"].image).write_bytes(b"half a picture")
+    runner = world.runner(scorer=faceless_score)  # it knows no tool
+    *kept, scored = complete(rescore(runner, first, {"constants": "1"}))
+    assert len(kept) == 1
+    assert "free/case-001.png is gone or has changed" in kept[0]
+    assert scored == f"{first}: 3 of 4 images are scored again"
+    after = {item.item_id: item for item in world.store.items(first)}
+    untouched = after.pop(items["free/case-001"].item_id)
     assert {(item.failure_kind, item.score) for item in after.values()} == {("no_face", None)}
+    assert (untouched.status, untouched.score) == ("scored", items["free/case-001"].score)

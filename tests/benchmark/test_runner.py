@@ -17,7 +17,7 @@ import small_benchmark as small
 from loopback import encoded
 from PIL import Image
 from refusals import refused
-from small_benchmark import Bench, Turned
+from small_benchmark import Bench, Turned, change_items
 
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.files import write_case
@@ -27,7 +27,8 @@ from genlab.benchmark.run import arrivals
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.runner import is_locked, lock_of
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
-from genlab.benchmark.store.schema import Item
+from genlab.benchmark.run.threads import complete
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.terminal import _follow
 from genlab.core.io import write_bytes
 
@@ -38,7 +39,7 @@ SMALL = Image.new("RGB", (64, 64))
 NOISE = encoded(Image.effect_noise((64, 64), 50))
 
 
-def kinds(items: list[Item]) -> list[tuple[str, str]]:
+def kinds(items: list[ItemResult]) -> list[tuple[str, str]]:
     return [(item.status, item.failure_kind) for item in items]
 
 
@@ -119,7 +120,7 @@ def test_a_tool_whose_threads_hang_stops_no_other(bench: Bench) -> None:
     runner = bench.runner(*tools, timeout=0.2, retries=0, concurrency=99)
     run_id = bench.start(runner, bench.cases(40), tools)
 
-    asyncio.run(asyncio.wait_for(runner.run(run_id), 30))  # waits for the loop's threads, too
+    complete(asyncio.wait_for(runner.run(run_id), 30))  # waits for the loop's threads, too
     release.set()
     assert Counter(kinds(bench.store.items(run_id))) == {SCORED: 40, ("failed", "timeout"): 40}
 
@@ -172,7 +173,7 @@ def test_a_scorer_that_hangs_is_ended(bench: Bench) -> None:
     pool = ScoringPool(small.sleeping_score, 1, seconds=0.5)
     [case] = bench.cases(1)
     with pytest.raises(ScoringError):
-        asyncio.run(pool.score(case, case.template))
+        complete(pool.score(case, case.template))
 
 
 def test_the_ceiling_is_never_passed_and_a_higher_one_takes_the_skipped(bench: Bench) -> None:
@@ -197,11 +198,11 @@ def test_what_a_recovered_answer_cost_counts_toward_the_ceiling(bench: Bench) ->
     tool = Turned(cost=0.4)
     runner = bench.runner(tool)
     run_id = bench.start(runner, bench.cases(2), [tool], max_cost=1.0)
-    bench.store.set_items([(1, {"status": "generating", "cost": 0.4})])
+    change_items(bench.store, [(1, {"status": "generating", "cost": 0.4})])
     answer = bench.runs / run_id / "turned" / ".case-000.answer"
     answer.parent.mkdir()
     answer.write_bytes(b'{"cost": 0.9}\n' + NOISE)
-    asyncio.run(runner.run(run_id))
+    complete(runner.run(run_id))
     items = bench.store.items(run_id)
     assert kinds(items) == [SCORED, ("skipped", "over_budget")]
     assert items[0].cost == pytest.approx(0.9)
@@ -214,7 +215,7 @@ def test_every_value_of_an_option_and_every_repeat_is_drawn(bench: Bench) -> Non
     assert [each.label for each in contenders] == [f"turned ({m}, seconds=0)" for m in "ab"]
     runner = bench.runner(tool)
     run_id = runner.start(bench.cases(2), contenders, repeats=3)
-    asyncio.run(runner.run(run_id))
+    complete(runner.run(run_id))
     items = bench.store.items(run_id)
     assert kinds(items) == [SCORED] * 12
     assert len({item.image for item in items}) == 12
@@ -230,7 +231,7 @@ def test_images_that_are_damaged_are_made_again_and_no_others(bench: Bench) -> N
     paths[2].unlink()
     shutil.copy(paths[4], paths[3])
     unknown = {"status": "generating", "image": "", "image_sha256": "", "score": None}
-    bench.store.set_items([(items[n].item_id, unknown) for n in (1, 4)])  # as a kill leaves it
+    change_items(bench.store, [(items[n].item_id, unknown) for n in (1, 4)])  # as a kill leaves it
     found = bench.resume(items[0].run_id, tool, max_cost=1.0)
     assert kinds(found) == [SCORED] * 5
     assert [tool.asked.count(item.case_id) for item in items] == [2, 2, 2, 2, 1]
@@ -280,10 +281,10 @@ def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
         await first
         assert not is_locked(bench.runs, run_id)
 
-    asyncio.run(both())
+    complete(both())
     run_id = bench.store.runs()[0].run_id
     with lock_of(bench.runs, run_id), refused(run_id):
-        asyncio.run(asyncio.wait_for(_follow(other, run_id, False), 30))
+        complete(asyncio.wait_for(_follow(other, run_id, False), 30))
 
 
 @pytest.mark.parametrize("what", ["store", "image"])
@@ -300,11 +301,11 @@ def test_a_full_disk_ends_the_run_and_an_answer_is_kept(
     run_id = bench.start(runner, bench.cases(1), [tool], max_cost=0.5)
     with monkeypatch.context() as patch:
         if what == "store":
-            patch.setattr(bench.store, "set_items", fail)
+            patch.setattr(bench.store, "save_items", fail)
         else:
             patch.setattr(arrivals, "write_bytes", fail)
         with pytest.raises(OSError):  # noqa: PT011
-            asyncio.run(runner.run(run_id))
+            complete(runner.run(run_id))
     [item] = bench.resume(run_id, tool)
     assert (item.status, item.cost) == ("scored", pytest.approx(0.3))
     assert len(tool.asked) == 1
@@ -324,13 +325,13 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
         assert (await task).ending == "cancelled"
         return run_id
 
-    run_id = asyncio.run(cancelled())
+    run_id = complete(cancelled())
     items = bench.store.items(run_id)
     assert all(item.finished for item in items)
     assert "cancelled" in {item.failure_kind for item in items}
     arrived = {item.case_id for item in items if item.image}
     assert arrived
-    asyncio.run(runner.run(run_id))
+    complete(runner.run(run_id))
     assert kinds(bench.store.items(run_id)) == [SCORED] * 6
     assert all(tool.asked.count(case) == 1 for case in arrived)
 
@@ -347,7 +348,7 @@ def test_listeners_receive_every_step(bench: Bench) -> None:
         await doing
         return received
 
-    state, *received = asyncio.run(both())
+    state, *received = complete(both())
     assert [item["status"] for item in state["items"]] == ["queued", "queued"]
     first = [event for event in received if event.get("case_id") == "case-000"]
     steps = ["generating", "generated", "evaluating", "scored"]
@@ -365,20 +366,21 @@ def test_every_listener_gets_the_state_and_then_each_event_once_in_order() -> No
 
         listeners = []
         for number in range(1000):
-            update = {"type": "update", "run_item_id": number % 3, "status": str(number)}
-            log.publish(update)
-            log.publish(update)  # dropped
+            item = ItemResult(item_id=number % 3, case_id="one", failure=str(number))
+            log.update(item)
+            log.update(item)  # dropped
             if number % 25 == 0:
                 listeners.append(asyncio.create_task(follow()))
                 await asyncio.sleep(0)
         log.close("finished")
         return await asyncio.gather(*listeners)
 
-    received = asyncio.run(follow_all())
+    received = complete(follow_all())
     for place, (state, *events) in enumerate(received):
-        known = sorted(int(item["status"]) for item in state["items"])
+        known = sorted(int(item["failure"]) for item in state["items"])
         assert known == [*range(max(0, 25 * place - 2), 25 * place + 1)]
         later = [str(number) for number in range(25 * place + 1, 1000)]
-        assert [event["status"] for event in events] == [*later, "finished"]
+        failures = [event.get("failure", event["status"]) for event in events]
+        assert failures == [*later, "finished"]
         sequences = [each["sequence"] for each in (state, *events)]
         assert sequences == [*range(sequences[0], sequences[0] + len(sequences))]

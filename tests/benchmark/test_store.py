@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from refusals import refused
-from sqlalchemy.exc import CompileError
+from small_benchmark import change_items
 
+from genlab.benchmark.store.items import Judging, Reused, ScoreDetails
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Opinion, Preference, image_name, now
 from genlab.core.errors import GenlabError
@@ -45,16 +46,39 @@ def test_a_run_has_an_item_for_each_case_contender_and_repeat(store: Store) -> N
 
 def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Store) -> None:
     scored = {"status": "scored", "score": 0.5, "components": {"identity": None}}
-    store.set_items([(3, scored), (2, {"cost": 0.5})])
+    change_items(store, [(3, scored), (2, {"cost": 0.5})])
     with Store(store.path) as other:
         item = other.item(3)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         assert other.item(2).cost == 0.5
+    known, unknown = store.item(1), store.item(2)
+    known.request()
+    unknown.item_id = 99
     with pytest.raises(GenlabError):
-        store.set_items([(1, {"status": "scored"}), (99, {"status": "scored"})])
+        store.save_items([known, unknown])
     assert store.item(1).status == "queued"
-    with pytest.raises(CompileError, match="stauts"):
-        store.set_items([(1, {"stauts": "scored"})])
+
+
+def test_an_item_changes_by_the_transitions_that_there_are(store: Store) -> None:
+    item = store.item(1)
+    with pytest.raises(ValueError, match="item 1 is queued: it cannot become scored"):
+        item.finish(0.5, None, {}, ScoreDetails())
+    item.request()
+    item.receive("a.png", "ab" * 32, seconds=2.0, note="letterbox")
+    item.evaluate()
+    details = ScoreDetails(notes=["shifted"], versions={"constants": "7"})
+    item.finish(0.5, 0.25, {"identity": 0.5, "faces": None}, details)
+    item.judging = Judging(judge="eye", date="2026-01-01", reason="a seam")
+    item.reused = Reused(run_id="2025-12-31", cost=0.5)
+    store.save_items([item])
+    with Store(store.path) as other:
+        kept = other.item(1)
+    assert dict(kept) == dict(item)
+    assert (kept.scoring, kept.score_version, kept.total_cost) == (details, "7", 0.5)
+    with pytest.raises(ValueError, match="is scored: it cannot become generating"):
+        kept.request()
+    kept.queue("lost")
+    assert (kept.image, kept.score, kept.scoring, kept.judging) == ("", None, None, None)
 
 
 def test_a_run_is_made_once_and_an_unknown_item_is_none(store: Store) -> None:
@@ -73,7 +97,7 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
     with Store(path) as store:
         item = store.item(1)
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
-        assert (item.cost, item.details) == (0.75, {"judge": {"judge": "eye"}})
+        assert (item.cost, item.judging) == (0.75, Judging(judge="eye"))
         (rating,) = store.ratings()
         assert (rating.rater, rating.stars, rating.context) == ("ann", 4, "blind")
         run = store.run("2026-01-01")
@@ -212,7 +236,7 @@ def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store
 
 
 def test_csv_keeps_every_rating_and_the_newer_one(store: Store, tmp_path: Path) -> None:
-    store.set_items([(number, {"image_sha256": f"{number:064x}"}) for number in (1, 2)])
+    change_items(store, [(number, {"image_sha256": f"{number:064x}"}) for number in (1, 2)])
     for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"], 1):
         store.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
@@ -222,7 +246,7 @@ def test_csv_keeps_every_rating_and_the_newer_one(store: Store, tmp_path: Path) 
         other.create_run("2025-12-31", now(), CASES, TOOLS)
         other.create_run(RUN, now(), CASES, TOOLS)
         assert other.import_csv(first) == 3
-        other.set_items([(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
+        change_items(other, [(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
         assert other.import_csv(first) == 0
         other.export_csv(second)
     assert first.read_bytes() == second.read_bytes()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from genlab.benchmark.plugins.base import Needs
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.run.requests import Limits
 from genlab.benchmark.run.runner import Runner
+from genlab.benchmark.run.threads import complete
+from genlab.benchmark.run.work import Options
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Item
 from genlab.core.io import write_text
 
 LIMITS = set(Limits.__dataclass_fields__)
@@ -158,6 +160,12 @@ class Turned:
         return self.make(case)
 
 
+def change_items(store: Store, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+    """Give items of a store values by their columns, whatever may follow what."""
+    items = {item.item_id: item for item in store.items()}
+    store.save_items([items[number].sqlmodel_update(values) for number, values in changes])
+
+
 class Bench:
     """A folder of cases and runs with its store; no waiting time passes, `slept` lists it."""
 
@@ -175,7 +183,9 @@ class Bench:
         values = {"scorers": 1, "sleep": self.sleep, "timeout": 20.0, **options}
         fields = {name: values.pop(name) for name in LIMITS & set(values)}
         values = {"scorer": small_score, **values}
-        return Runner(self.store, self.runs, tools=known, limits=Limits(**fields), **values)
+        scorer = values.pop("scorer")
+        chosen = Options(tools=known, limits=Limits(**fields), **values)
+        return Runner(self.store, self.runs, options=chosen, scorer=scorer)
 
     def start(
         self, runner: Runner, cases: list[Case], tools: Sequence[Turned], **options: Any
@@ -185,11 +195,11 @@ class Bench:
 
     def run(
         self, cases: list[Case], *tools: Turned, max_cost: float = 0.0, **options: Any
-    ) -> list[Item]:
+    ) -> list[ItemResult]:
         """The items after a run of these cases and tools."""
         runner = self.runner(*tools, **options)
         run_id = self.start(runner, cases, tools, max_cost=max_cost)
-        asyncio.run(runner.run(run_id))
+        complete(runner.run(run_id))
         return self.store.items(run_id)
 
     def resume(
@@ -199,11 +209,11 @@ class Bench:
         again: bool = False,
         max_cost: float | None = None,
         **options: Any,
-    ) -> list[Item]:
+    ) -> list[ItemResult]:
         """The items after another process has resumed a run."""
         if max_cost is not None:
             self.store.set_run(run_id, max_cost=max_cost)
-        asyncio.run(self.runner(*tools, **options).run(run_id, again=again))
+        complete(self.runner(*tools, **options).run(run_id, again=again))
         return self.store.items(run_id)
 
     async def sleep(self, seconds: float) -> None:

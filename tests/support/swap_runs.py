@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from skimage import data
-from small_benchmark import make_noise
+from small_benchmark import change_items, make_noise
 
 from genlab.benchmark.cases import Case, Region, Source, Swap, load_cases
 from genlab.benchmark.cases.files import write_case
+from genlab.benchmark.store.items import ScoreDetails
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender
 from genlab.core.io import sha256
@@ -78,11 +79,12 @@ def add_run(
             "image_sha256": sha256(image),
             "score": score,
             "components": {**dict.fromkeys(COMPONENTS, score), "faces": None},
-            "details": {"notes": [words], "versions": {"constants": "1"}},
+            "scoring": ScoreDetails(notes=[words], versions={"constants": "1"}),
+            "score_version": "1",
             "attempts": 1,
             "cost": 0.04,
             "seconds": 2.0,
         }
         changes.append((item.item_id, values))
-    store.set_items(changes)
+    change_items(store, changes)
     store.set_run(run_id, ending="finished")

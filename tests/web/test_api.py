@@ -12,6 +12,7 @@ import app_room
 import pytest
 from fastapi.testclient import TestClient
 from refusals import refused
+from small_benchmark import change_items
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount
@@ -21,9 +22,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from genlab.benchmark.cases import CASE_FILE, Region
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.runner import is_locked, lock_of
+from genlab.benchmark.service import cases
 from genlab.benchmark.service.jobs import MAX_WAITING, Jobs
 from genlab.benchmark.store.schema import Contender
-from genlab.benchmark.service import cases
 from genlab.web.api.app import make_api
 from genlab.web.api.runs import follow
 from genlab.web.images import make_image_app
@@ -225,15 +226,17 @@ def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> N
     async def follow() -> list[dict[str, Any]]:
         facts, contenders = [jobs.cases()[0].facts], [Contender(tool_id="sim_paint")]
         jobs.store.create_run(run_id, f"{run_id}T00:00", facts, contenders)
-        with lock_of(jobs.runs_folder, run_id):
-            stream = jobs.follow(run_id)
+        lock = lock_of(jobs.runs_folder, run_id).acquire()
+        async with jobs.watch(run_id) as log:
+            stream = log.follow()
             events = [await anext(stream)]
             assert jobs.status(jobs.store.run(run_id)) == ("running", "")
             [item] = jobs.store.items(run_id)
-            jobs.store.set_items([(item.item_id, {"status": "failed"})])
+            change_items(jobs.store, [(item.item_id, {"status": "failed"})])
             events.append(await anext(stream))
-        jobs.store.set_run(run_id, ending="finished")
-        return events + [event async for event in stream]
+            lock.lock.release()
+            jobs.store.set_run(run_id, ending="finished")
+            return events + [event async for event in stream]
 
     state, *events = asyncio.run(follow())
     assert [item["status"] for item in state["items"]] == ["queued"]

@@ -17,7 +17,7 @@ import pytest
 from pages import words
 from PIL import Image
 from refusals import refused
-from small_benchmark import make_case
+from small_benchmark import change_items, make_case
 from streamlit.testing.v1 import AppTest
 
 from genlab.benchmark.cases.files import write_case
@@ -252,14 +252,14 @@ def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
     assert "Nothing to rate" in shown.info[0].value
     [item] = lived.store.items(empty)
     values = {"status": "scored", "image": done.image, "image_sha256": done.image_sha256}
-    lived.store.set_items([(item.item_id, values)])
+    change_items(lived.store, [(item.item_id, values)])
     shown.run()
     assert "0 of 1 rated" in "".join(one.proto.text for one in shown.get("progress"))
 
 
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     paint, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
-    lived.store.set_items([(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
+    change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
     way = Session(lived.store, "ada", list_run(lived, RUN), paired=True)
     assert (way.total, way.done, way.ahead) == (1, 0, [])
     assert len(way.current) == 2

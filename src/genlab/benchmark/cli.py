@@ -180,6 +180,33 @@ def leaderboard(
         show_leaderboard(store, _run_id(store, run_id) if run_id else None, as_json=json_)
 
 
+@app.command("rescore")
+def rescore_runs(
+    run_id: Annotated[str, typer.Argument(help="A run, 'last', or 'all'.")] = "all",
+    runs: Runs = RUNS,
+) -> None:
+    """Score stored images again whose score is of an older version of the scorer.
+
+    No tool is asked and nothing is paid. Scores of two versions are never ranked together.
+
+    Example: genlab benchmark rescore all
+    """
+    from genlab.benchmark.run.rescore import rescore
+    from genlab.benchmark.run.runner import Runner
+    from genlab.benchmark.run.threads import complete
+    from genlab.benchmark.scoring.scorer import versions
+    from genlab.core.params import load_params
+
+    with _open(runs) as store:
+        names = [run.run_id for run in store.runs()]
+        if run_id != "all":
+            names = [_run_id(store, run_id)]
+        runner = Runner.configured(store, runs, load_params().benchmark)
+        for name in names:
+            for line in complete(rescore(runner, name, versions())):
+                typer.echo(line)
+
+
 @app.command("tools")
 def list_tools(
     init: Annotated[

@@ -21,7 +21,8 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import ImageTool, Needs, ToolFailure, one_line
 from genlab.benchmark.plugins.configured import tool_failure
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.benchmark.store.schema import MAX_RATER, Contender, Item
+from genlab.benchmark.store.items import ItemResult
+from genlab.benchmark.store.schema import MAX_RATER, Contender
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import MalformedError, parse
 from genlab.llm.transport import EndpointError
@@ -106,10 +107,10 @@ class Judge:
         return read_verdict(answer, cost)
 
 
-def describe_unrated(items: Iterable[Item]) -> list[str]:
+def describe_unrated(items: Iterable[ItemResult]) -> list[str]:
     """A line where pictures have no stars: how many, and the most frequent reason."""
-    asked = [item.details["judge"] for item in items if item.details.get("judge")]
-    reasons = Counter(state["failure"] for state in asked if state.get("failure"))
+    asked = [item.judging for item in items if item.judging is not None]
+    reasons = Counter(judging.failure for judging in asked if judging.failure)
     if not reasons:
         return []
     ((reason, _),) = reasons.most_common(1)

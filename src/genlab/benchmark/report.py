@@ -6,7 +6,7 @@ is escaped, and the page's policy lets it load nothing and run no script.
 
 import base64
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -20,8 +20,9 @@ from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.judge import describe_unrated
 from genlab.benchmark.leaderboard.standings import leaderboard, people
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Item, Run
+from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
 
 SIDE = 640  # longest side of an inlined image in pixels
@@ -39,7 +40,7 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
     versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several
     for item in items:
-        for name, value in item.details.get("versions", {}).items():
+        for name, value in (item.scoring.versions if item.scoring else {}).items():
             versions.setdefault(str(name), {})[str(value)] = None
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -71,7 +72,7 @@ def grade(score: float | None) -> str:
     return "good" if score >= GOOD else "fair" if score >= FAIR else "poor"
 
 
-def _rows(store: Store, run: Run, items: Sequence[Item]) -> list[dict[str, Any]]:
+def _rows(store: Store, run: Run, items: Sequence[ItemResult]) -> list[dict[str, Any]]:
     """The cases with their images and items, in order; fault: why a case cannot be shown."""
     stars: dict[str, dict[str, list[int]]] = {}
     for rating in store.ratings("run_item"):
@@ -115,14 +116,13 @@ def _inline(path: Path, side: int) -> str:
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def _notes(item: Item) -> list[str]:
+def _notes(item: ItemResult) -> list[str]:
     """Remarks of scorer and judge, and where a reused image is from."""
-    details: Mapping[str, Any] = item.details
-    lines = [str(note) for note in details.get("notes", [])]
-    if reused := details.get("reused"):
-        lines.append(f"made in run {reused['run_id']} for ${reused['cost']:.2f}, reused")
-    judge = details.get("judge", {})
-    if said := judge.get("reason") or judge.get("failure"):
-        date = f", {judge['date']}" if "date" in judge else ""  # runs of older versions have none
-        lines.append(f"judge ({judge['judge']}{date}): {said}")
+    lines = list(item.scoring.notes) if item.scoring else []
+    if item.reused:
+        lines.append(f"made in run {item.reused.run_id} for ${item.reused.cost:.2f}, reused")
+    judging = item.judging
+    if judging is not None and (judging.reason or judging.failure):
+        date = f", {judging.date}" if judging.date else ""  # runs of older versions have none
+        lines.append(f"judge ({judging.judge}{date}): {judging.reason or judging.failure}")
     return lines

@@ -15,10 +15,13 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
 from genlab.benchmark.leaderboard.standings import Standing, leaderboard
 from genlab.benchmark.report import render_report
+from genlab.benchmark.run.rescore import rescore
 from genlab.benchmark.run.runner import Runner
+from genlab.benchmark.run.threads import complete
 from genlab.benchmark.scoring.scorer import versions
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import STORE, Store
-from genlab.benchmark.store.schema import Contender, Item
+from genlab.benchmark.store.schema import Contender
 from genlab.benchmark.terminal import choose, follow
 from genlab.core.io import write_json, write_text
 from genlab.core.params import BenchmarkParams
@@ -42,7 +45,8 @@ def write_snapshot(
                 cases, contenders, repeats=params.repeats, max_cost=params.max_cost
             )
         store.set_run(run_id, max_cost=params.max_cost)
-        score_again(store, run_id)
+        for line in complete(rescore(runner, run_id, versions())):
+            print(line, flush=True)
         follow(runner, run_id)
         standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
         items = store.items(run_id)
@@ -67,15 +71,6 @@ def find_run(
     return None
 
 
-def score_again(store: Store, run_id: str) -> None:
-    """Queue images for scoring whose score is of other constants, models or libraries."""
-    now = versions()
-    again: dict[str, Any] = {"status": "evaluating", "components": {}}
-    again |= dict.fromkeys(("score", "score_reference"))
-    old = [i for i in store.items(run_id) if i.image and i.details.get("versions", now) != now]
-    store.set_items([(item.item_id, again) for item in old])
-
-
 def _headline(results: dict[str, Any]) -> dict[str, Any]:
     """The five numbers that `dvc metrics diff` compares."""
     rows = results["contenders"].values()
@@ -88,7 +83,7 @@ def _headline(results: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def list_standings(standings: Iterable[Standing], items: Sequence[Item]) -> dict[str, Any]:
+def list_standings(standings: Iterable[Standing], items: Sequence[ItemResult]) -> dict[str, Any]:
     """The leaderboard without seconds and dates: the same run gives the same file."""
     rows = {}
     for standing in sorted(standings, key=lambda standing: standing.label):
@@ -98,7 +93,7 @@ def list_standings(standings: Iterable[Standing], items: Sequence[Item]) -> dict
             **standing.model_dump(exclude={"contender", "title", "seconds", "stars"}),
             "judge_stars": judge.mean if judge else None,
             # In whichever run its image was made.
-            "cost": sum(i.cost + i.details.get("reused", {}).get("cost", 0.0) for i in own),
+            "cost": sum(item.total_cost for item in own),
         }
     found = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
     rounded: dict[str, Any] = json.loads(found, parse_float=lambda x: round(float(x), DIGITS))

@@ -20,8 +20,10 @@ from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence,
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.run.runner import Runner
+from genlab.benchmark.run.threads import complete
+from genlab.benchmark.store.items import FINISHED
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import FINISHED, Contender
+from genlab.benchmark.store.schema import Contender
 from genlab.core.params import BenchmarkParams
 
 WIDTH = 160  # columns of a table that goes to a file
@@ -42,7 +44,7 @@ def choose(
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
     """Do a run and show it: a line for each item that ends, and a bar in a terminal."""
     try:
-        asyncio.run(_follow(runner, run_id, again))
+        complete(_follow(runner, run_id, again))
     except KeyboardInterrupt:
         command = f"genlab benchmark run --resume {run_id}{name_folder(runner.folder)}"
         typer.echo(f"stopped; continue with: {command}", err=True)

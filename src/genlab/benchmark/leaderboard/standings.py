@@ -44,8 +44,7 @@ STARS_LEAD = 10  # blind ratings from which the leaderboard leads with them
 
 _ITEMS = """
     SELECT run_id, contender, case_id, status, score, score_reference, components, failure_kind,
-        cost, seconds, image_sha256,
-        coalesce(json_extract(details, '$.versions.constants'), '') AS version
+        cost, seconds, image_sha256, score_version AS version
     FROM run_items WHERE :run IS NULL OR run_id = :run
 """
 _RATINGS = """

@@ -1,28 +1,34 @@
-"""The log of a run's events, which any number of listeners follow at their own pace."""
+"""The log of a run's events, which page, WebSocket and terminal follow at their own pace."""
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
-from genlab.benchmark.store.schema import Item
+from genlab.benchmark.store.items import ItemResult
 
 Event = dict[str, Any]
-HIDDEN = {"item_id", "image", "image_sha256", "details", "updated"}
+COLUMNS = {
+    *("run_id", "case_id", "tool_id", "contender", "repeat", "status", "attempts", "seconds"),
+    *("score", "score_reference", "components", "failure_kind", "failure", "cost"),
+}
 
 
-def update(item: Item) -> Event:
+def describe(item: ItemResult) -> Event:
     """The event that describes an item's state."""
     return {
         "type": "update",
         "run_item_id": item.item_id,
         "image_url": "/runs/" + quote(item.image) if item.image else "",
-        **item.model_dump(exclude=HIDDEN),
+        **item.model_dump(include=COLUMNS),
     }
 
 
 class EventLog:
-    """Events of one run, numbered by `sequence` from 1; used from one event loop.
+    """Events of one run, numbered by `sequence` from 1. Any thread may publish or follow.
 
     A listener holds its position in one list: none is lost, and a slow one costs no memory.
     """
@@ -30,43 +36,78 @@ class EventLog:
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.end: Event | None = None
+        self.counts: Counter[str] = Counter()  # items by status
         self._events: list[Event] = []
-        self._items: dict[int, Event] = {}
-        self._changed = asyncio.Event()
+        self._states: dict[int, Event] = {}
+        self._items: dict[int, ItemResult] = {}
+        self._lock = threading.Lock()
+        self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
-    def publish(self, event: Mapping[str, Any]) -> None:
-        """Append an event and wake all listeners; never waits. A repeated update is dropped."""
-        numbered = {**event, "sequence": len(self._events) + 1}
-        if event["type"] == "update":
-            known = self._items.get(event["run_item_id"])
-            if known is not None and {**known, **event} == known:
+    @property
+    def items(self) -> list[ItemResult]:
+        """Copies of the items as they were when they last changed, in the run's order."""
+        with self._lock:
+            return list(self._items.values())
+
+    def item(self, item_id: int) -> ItemResult:
+        """A copy of one item as it was when it last changed."""
+        return self._items[item_id]
+
+    def update(self, item: ItemResult) -> None:
+        """Publish an item's state, unless it is what was published last."""
+        event = describe(item)
+        with self._lock:
+            last = self._states.get(item.item_id, {})
+            if {**last, **event} == last:
                 return
-            self._items[event["run_item_id"]] = numbered
-        else:
-            self.end = numbered
-        self._events.append(numbered)
-        self._changed.set()
-        self._changed = asyncio.Event()
+            if last:
+                self.counts[last["status"]] -= 1
+            self.counts[item.status] += 1
+            self._items[item.item_id] = ItemResult(**dict(item))
+            self._states[item.item_id] = self._append(event)
+        self._wake()
 
     def close(self, status: str, reason: str = "") -> None:
         """Publish how the run ended; listeners read what is left and stop."""
-        if self.end is None:
-            self.publish({"type": "run", "run_id": self.run_id, "status": status, "reason": reason})
+        end = {"type": "run", "run_id": self.run_id, "status": status, "reason": reason}
+        with self._lock:
+            if self.end is None:
+                self.end = self._append(end)
+        self._wake()
 
     def state(self) -> Event:
         """The state of every item: for a listener that comes late."""
-        state = {"type": "state", "run_id": self.run_id, "sequence": len(self._events)}
-        return {**state, "items": list(self._items.values()), "end": self.end}
+        with self._lock:
+            state = {"type": "state", "run_id": self.run_id, "sequence": len(self._events)}
+            return {**state, "items": list(self._states.values()), "end": self.end}
 
     async def follow(self) -> AsyncIterator[Event]:
         """The state, then each event until the run has ended."""
-        position = len(self._events)
-        yield self.state()
-        while True:
-            changed = self._changed
-            while position < len(self._events):
-                yield self._events[position]
-                position += 1
-            if self.end is not None:
-                return
-            await changed.wait()
+        changed = asyncio.Event()
+        listener = (asyncio.get_running_loop(), changed)
+        self._listeners.add(listener)
+        try:
+            state = self.state()
+            yield state
+            position = state["sequence"]
+            while True:
+                changed.clear()
+                ended = self.end is not None
+                while position < len(self._events):
+                    yield self._events[position]
+                    position += 1
+                if ended:
+                    return
+                await changed.wait()
+        finally:
+            self._listeners.discard(listener)
+
+    def _append(self, event: Mapping[str, Any]) -> Event:
+        numbered = {**event, "sequence": len(self._events) + 1}
+        self._events.append(numbered)
+        return numbered
+
+    def _wake(self) -> None:
+        for loop, changed in tuple(self._listeners):
+            with suppress(RuntimeError):  # the listener's loop has ended
+                loop.call_soon_threadsafe(changed.set)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from itertools import count
@@ -23,12 +23,11 @@ from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import Judge
-from genlab.benchmark.plugins.base import ImageTool, one_line
-from genlab.benchmark.run.events import EventLog, update
+from genlab.benchmark.plugins.base import one_line
+from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.requests import Limits
 from genlab.benchmark.run.score_pool import Scorer, ScoringPool
-from genlab.benchmark.run.threads import DaemonThreads
-from genlab.benchmark.run.work import Work
+from genlab.benchmark.run.work import Options, Work
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
@@ -40,21 +39,17 @@ _PROBE = threading.Lock()  # a question holds the file's lock for a moment: one 
 
 @dataclass(eq=False)
 class Runner:
-    """Run cases through contenders. One object serves one event loop.
+    """Run cases through contenders. One object serves one event loop, of `threads.make_loop`.
 
-    Images go to `folder`/<date>/<tool>/<case>.png. tools: where runs of another process find their
-    tools, `load_tools()` if None; judge: gives scored images stars, within the same ceiling; reuse:
-    whether images of earlier runs are copied where contender and case are the same.
+    Images go to `folder`/<run>/<tool>/<case>.png. options: how runs are done; scorer: the
+    project's own if None.
     """
 
     store: Store
     folder: Path
     _: KW_ONLY
-    limits: Limits = field(default_factory=Limits)
+    options: Options = field(default_factory=Options)
     scorer: Scorer | None = None
-    tools: Mapping[str, ImageTool] | None = None
-    judge: Judge | None = None
-    reuse: bool = False
     _logs: dict[str, EventLog] = field(default_factory=dict, init=False)
     _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict, init=False)
     _cancelled: set[str] = field(default_factory=set, init=False)
@@ -66,7 +61,7 @@ class Runner:
         """A runner with the limits and the judge of params.yaml."""
         limits = Limits(params.concurrency, params.timeout, params.retries)
         judge = Judge(params.judge) if params.judge else None
-        return cls(store, folder, limits=limits, judge=judge, **options)
+        return cls(store, folder, options=Options(limits=limits, judge=judge, **options))
 
     def start(
         self,
@@ -92,12 +87,14 @@ class Runner:
                 if run_id not in taken:
                     (self.folder / run_id).mkdir(parents=True)
                     break
-        known, project = [case.facts for case in cases], self.folder.resolve().parent
-        for facts in known:  # relative within the project, which may be moved
-            if (folder := Path(facts["folder"])).is_relative_to(project):
+        project = self.folder.resolve().parent
+        stored = [case.facts for case in cases]
+        for facts in stored:  # relative within the project, which may be moved
+            folder = Path(facts["folder"])
+            if folder.is_relative_to(project):
                 facts["folder"] = folder.relative_to(project).as_posix()
         self.store.create_run(
-            run_id, now(), known, contenders, repeats=repeats, max_cost=max_cost, server=server
+            run_id, now(), stored, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
         return run_id
 
@@ -109,27 +106,19 @@ class Runner:
         has changed.
         """
         run = self.store.run(run_id)
-        lock = lock_of(self.folder, run_id)
-        try:
-            with _PROBE:
-                lock.acquire(timeout=0)
-        except Timeout as error:
-            raise GenlabError(
-                f"run {run_id} is running in another process; wait for it, or end it"
-            ) from error
-        log = self.log(run_id)
-        ending, reason = "interrupted", ""
-        try:
-            ending = await self._do(run, again)
-        except Exception as error:
-            reason = one_line(str(error))
-            raise
-        finally:
-            self._cancelled.discard(run_id)
-            self._tasks.pop(run_id, None)
-            self._logs.pop(run_id, None)
-            log.close(ending, reason)
-            lock.release()
+        with hold_lock(self.folder, run_id):
+            log = self.log(run_id)
+            ending, reason = "interrupted", ""
+            try:
+                ending = await self._do(run, again)
+            except Exception as error:
+                reason = one_line(str(error))
+                raise
+            finally:
+                self._cancelled.discard(run_id)
+                self._tasks.pop(run_id, None)
+                self._logs.pop(run_id, None)
+                log.close(ending, reason)
         return self.store.run(run_id)
 
     def cancel(self, run_id: str) -> None:
@@ -143,19 +132,15 @@ class Runner:
         if run_id not in self._logs:
             log = self._logs[run_id] = EventLog(run_id)
             for item in self.store.items(run_id):
-                log.publish(update(item))
+                log.update(item)
         return self._logs[run_id]
 
     async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
-        asyncio.get_running_loop().set_default_executor(DaemonThreads())
-        work = Work(self, run, again)
+        log = self.log(run.run_id)
+        work = Work(self.store, self.folder, run, self.options, log, again)
         self.store.set_run(run.run_id, ending="", ended=None)
-        if self.scorer is None:
-            from genlab.benchmark.scoring.scorer import score  # it takes a second
-
-            self.scorer = score
-        pool = ScoringPool(self.scorer, self.limits.scorers)
+        pool = ScoringPool(self.scorer or load_scorer(), self.options.limits.scorers)
         try:
             unfinished = await work.recover()
             tasks = [asyncio.create_task(work.item(item, pool)) for item in unfinished]
@@ -174,10 +159,34 @@ class Runner:
             pool.close()
 
 
+def load_scorer() -> Scorer:
+    """The project's scorer, whose import takes a second."""
+    from genlab.benchmark.scoring.scorer import score
+
+    return score
+
+
 def lock_of(folder: Path, run_id: str) -> FileLock:
     """The lock that the process holds which does a run."""
     (folder / run_id).mkdir(parents=True, exist_ok=True)
     return FileLock(folder / run_id / LOCK)
+
+
+@contextmanager
+def hold_lock(folder: Path, run_id: str) -> Iterator[None]:
+    """Hold a run's lock. Raises a `GenlabError` where another process holds it."""
+    lock = lock_of(folder, run_id)
+    try:
+        with _PROBE:
+            lock.acquire(timeout=0)
+    except Timeout as error:
+        raise GenlabError(
+            f"run {run_id} is running in another process; wait for it, or end it"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def is_locked(folder: Path, run_id: str) -> bool:

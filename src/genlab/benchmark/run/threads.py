@@ -1,6 +1,7 @@
-"""Threads that a tool may keep for good."""
+"""Threads that a tool may keep for good, and event loops that use them."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Thread
 from typing import Any, TypeVar
@@ -28,3 +29,16 @@ class DaemonThreads(ThreadPoolExecutor):
         future.set_running_or_notify_cancel()
         Thread(target=call, daemon=True).start()
         return future
+
+
+def make_loop() -> asyncio.AbstractEventLoop:
+    """A new event loop for runs: what they compute takes no thread from other loops."""
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(DaemonThreads())
+    return loop
+
+
+def complete(work: Coroutine[Any, Any, Result]) -> Result:
+    """Do `work`, as `asyncio.run` does, in an event loop for runs."""
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        return runner.run(work)

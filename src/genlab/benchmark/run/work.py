@@ -8,79 +8,88 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
 from genlab.benchmark.cases import Case, describe_missing_consent, load_run_case
 from genlab.benchmark.judge import Judge, Verdict
-from genlab.benchmark.plugins.base import Picture, ToolFailure, one_line
+from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
 from genlab.benchmark.run.arrivals import Arrival, Place, find_saved, keep, recovered
-from genlab.benchmark.run.events import update
-from genlab.benchmark.run.requests import Budget, Requests
+from genlab.benchmark.run.events import EventLog
+from genlab.benchmark.run.requests import Budget, Limits, Requests
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
-from genlab.benchmark.store.schema import Item, Run, image_name
+from genlab.benchmark.store.items import ItemResult, Judging, Reused, ScoreDetails
+from genlab.benchmark.store.repository import Store
+from genlab.benchmark.store.schema import Run, image_name
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
-if TYPE_CHECKING:
-    from genlab.benchmark.run.runner import Runner
-
-NOTHING: dict[str, Any] = {
-    **{"status": "queued", "image": "", "image_sha256": "", "seconds": 0.0, "failure_kind": ""},
-    **{"score": None, "score_reference": None, "components": {}, "details": {}},
-}
-"""An item before its image has arrived."""
-CANCELLED = {
-    "status": "skipped",
-    "failure_kind": "cancelled",
-    "failure": "the run was cancelled; resume it to continue",
-}
-"""What an unfinished item of a cancelled run becomes."""
 JUDGED = ("refused", "error")  # failures of a judge that answered: asked again with `again` alone
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is done.
+
+    limits: of requests; tools: by id, those that are installed or configured where None; judge:
+    gives scored images stars, within the same ceiling; reuse: whether images of earlier runs are
+    copied where contender and case are the same.
+    """
+
+    _: KW_ONLY
+    limits: Limits = field(default_factory=Limits)
+    tools: Mapping[str, ImageTool] | None = None
+    judge: Judge | None = None
+    reuse: bool = False
 
 
 class Work:
     """One pass over the items of a run."""
 
-    def __init__(self, runner: Runner, run: Run, again: bool) -> None:
+    def __init__(
+        self, store: Store, folder: Path, run: Run, options: Options, log: EventLog, again: bool
+    ) -> None:
         """again: failed items, too. Raises a `GenlabError` where a case or tool has changed."""
-        self._store, self._folder, self._reuses = runner.store, runner.folder, runner.reuse
-        self._run, self._contenders, self._again = run, run.contenders, again
-        self._log, self._judge = runner.log(run.run_id), runner.judge
-        self._cases: dict[str, Case] = {}
+        self._store = store
+        self._folder = folder
+        self._run = run
+        self._contenders = run.contenders
+        self._log = log
+        self._again = again
+        self._reuses = options.reuse
+        self._judge = options.judge
+        self._cases = load_cases_of(store, run)
         self._sound: set[str] = set()
-        for known in run.cases:
-            folder, digest = self._store.case_folder(known), known.get("digest", "")
-            case = self._cases[known["case_id"]] = load_run_case(folder, run.run_id, digest)
+        for case in self._cases.values():
             if not case.consent:
                 raise GenlabError(describe_missing_consent(case))
         names = [contender.tool_id for contender in self._contenders.values()]
-        tools = choose_tools(load_tools() if runner.tools is None else runner.tools, names)
+        tools = choose_tools(load_tools() if options.tools is None else options.tools, names)
         self._tools = {tool.tool_id: tool for tool in tools}
-        for each in self._contenders.values():
-            if (version := version_of(self._tools[each.tool_id])) != each.version:
+        for contender in self._contenders.values():
+            version = version_of(self._tools[contender.tool_id])
+            if version != contender.version:
                 raise GenlabError(
-                    f"tool {each.tool_id} has version {version!r}, and run {run.run_id} began with"
-                    f" {each.version!r}; restore the tool, or start a new run"
+                    f"tool {contender.tool_id} has version {version!r}, and run {run.run_id} began"
+                    f" with {contender.version!r}; restore the tool, or start a new run"
                 )
-        self._items = self._store.items(run.run_id)
-        budget = self._budget = Budget(run.max_cost, sum(item.cost for item in self._items))
-        slots = asyncio.Semaphore(runner.limits.concurrency)
-        paid = partial(Requests, limits=runner.limits, budget=budget, slots=slots)
+        self._items = store.items(run.run_id)
+        self._budget = Budget(run.max_cost, sum(item.cost for item in self._items))
+        slots = asyncio.Semaphore(options.limits.concurrency)
+        paid = partial(Requests, limits=options.limits, budget=self._budget, slots=slots)
         self._requests = {name: paid(tool) for name, tool in self._tools.items()}
         if self._judge is not None:
             self._judge_requests = paid(self._judge)
-            given = self._store.ratings("run_item", rater=self._judge.name, context="judge")
-            self._judged = {rating.subject_hash for rating in given}
+            ratings = store.ratings("run_item", rater=self._judge.name, context="judge")
+            self._judged = {rating.subject_hash for rating in ratings}
 
-    async def item(self, item: Item, pool: ScoringPool) -> None:
+    async def item(self, item: ItemResult, pool: ScoringPool) -> None:
         """Take an item to a score, or to the reason why it has none."""
         try:
             if item.status not in ("generated", "scored"):
@@ -89,12 +98,12 @@ class Work:
                 await self._evaluate(item, pool)
         except ToolFailure as failure:
             skipped = failure.kind == "over_budget" or item.status == "queued"
-            status = "skipped" if skipped else "failed"
-            await self._fail(item, failure.kind, failure.reason, status=status)
+            end = item.skip if skipped else item.fail
+            await self._record(item, partial(end, failure.kind, one_line(failure.reason)))
         if self._judge is not None and self._waits_for_judge(item):
             await self._ask_judge(self._judge, item)
 
-    async def recover(self) -> list[Item]:
+    async def recover(self) -> list[ItemResult]:
         """The items with something left to do, each set to where it continues.
 
         An image that arrived is found in the store or on disk; one that is damaged or missing is
@@ -107,7 +116,7 @@ class Work:
             try:
                 arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
             except ToolFailure as failure:
-                await self._fail(item, failure.kind, failure.reason)
+                await self._record(item, partial(item.fail, failure.kind, failure.reason))
                 continue
             if item.status == "scored" and arrival is not None:
                 if not self._waits_for_judge(item):
@@ -115,12 +124,12 @@ class Work:
             elif arrival is not None:
                 if arrival.cost is not None:  # an answer that the killed process had saved
                     difference = arrival.cost - self._tools[item.tool_id].needs.cost
-                    self._charge(item, difference)
+                    item.charge(difference)
                     self._budget.spent += difference
                 await self._record_arrival(item, arrival)
             elif item.status != "queued":
                 lost = "its image was damaged or missing and is made again" if item.image else ""
-                await self._set(item, **NOTHING, failure=lost)
+                await self._record(item, partial(item.queue, lost))
             left.append(item)
         return left
 
@@ -128,11 +137,11 @@ class Work:
         """Record what is unfinished as skipped: the run was cancelled."""
         for item in self._items:
             if not item.finished:
-                await self._set(item, **CANCELLED)
+                await self._record(item, item.cancel)
 
     # generating
 
-    async def _generate(self, item: Item) -> None:
+    async def _generate(self, item: ItemResult) -> None:
         if self._reuses and await self._reuse(item):
             return
         tool, options = self._tools[item.tool_id], self._contenders[item.contender].options
@@ -141,18 +150,18 @@ class Work:
         async def call() -> tuple[tuple[Picture, float], float | None]:
             await self._check_case(item.case_id)
             begin = time.monotonic()
-            made: object = await tool.swap(case, options)
-            picture = Picture(made) if isinstance(made, Image.Image) else made
+            answer: object = await tool.swap(case, options)
+            picture = Picture(answer) if isinstance(answer, Image.Image) else answer
             if not isinstance(picture, Picture):  # it may have been paid for all the same
-                found = type(made).__name__
-                reason = f"the tool returns {found}, no PIL image or Picture; correct its swap()"
+                kind = type(answer).__name__
+                reason = f"the tool returns {kind}, no PIL image or Picture; correct its swap()"
                 raise ToolFailure("no_image", reason, cost=tool.needs.cost)
             return (picture, time.monotonic() - begin), picture.cost
 
         picture, seconds = await self._requests[item.tool_id].send(
             call,
-            partial(self._charge, item),
-            lambda: self._set(item, status="generating", attempts=item.attempts + 1),
+            item.charge,
+            partial(self._record, item, item.request),
         )
         await _finish(self._keep(item, picture, seconds))
 
@@ -165,15 +174,14 @@ class Work:
                 raise ToolFailure("case_fault", str(fault)) from fault
             self._sound.add(case_id)
 
-    async def _reuse(self, item: Item) -> bool:
+    async def _reuse(self, item: ItemResult) -> bool:
         """Copy the image of an earlier run with the same contender, case and draw, if any.
 
-        Its details name the run that made it and what it cost as `reused`; ratings belong to an
-        image's content and follow.
+        The item names the run that made it; ratings belong to an image's content and follow.
         """
         digest = self._cases[item.case_id].digest
         wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        draws = await asyncio.to_thread(lambda: self._store.find(Item, **wanted))
+        draws = await asyncio.to_thread(lambda: self._store.find(ItemResult, **wanted))
         for old in reversed(draws):
             if old.run_id == item.run_id:
                 continue
@@ -181,110 +189,110 @@ class Work:
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue
             path = self._folder / old.run_id / image_name(earlier.contenders, old)
-            found = await asyncio.to_thread(find_saved, path, old.image_sha256)
-            if found is not None:
+            arrival = await asyncio.to_thread(find_saved, path, old.image_sha256)
+            if arrival is not None:
                 await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
-                digests = {"image_sha256": found.sha256}
+                digests = {"image_sha256": arrival.sha256}
                 await asyncio.to_thread(write_json, self._path(item).with_suffix(".json"), digests)
-                reused = old.details.get("reused", {"run_id": old.run_id, "cost": old.cost})
-                kept = {"tool": old.details["tool"]} if "tool" in old.details else {}
-                item.details = {**kept, "reused": reused}
-                await self._record_arrival(item, found, old.seconds)
+                item.note = old.note
+                item.reused = old.reused or Reused(run_id=old.run_id, cost=old.cost)
+                await self._record_arrival(item, arrival, old.seconds)
                 return True
         return False
 
-    async def _keep(self, item: Item, picture: Picture, seconds: float) -> None:
+    async def _keep(self, item: ItemResult, picture: Picture, seconds: float) -> None:
         arrival = await asyncio.to_thread(keep, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
-    async def _record_arrival(self, item: Item, arrival: Arrival, seconds: float = 0.0) -> None:
-        note = {"tool": arrival.note} if arrival.note else {}
-        await self._set(
-            item,
-            status="generated",
-            image=f"{self._run.run_id}/{image_name(self._contenders, item)}",
-            image_sha256=arrival.sha256,
-            seconds=seconds or item.seconds,
-            details={**item.details, **note},
-            failure_kind="",
-            failure="",
-        )
-
-    def _charge(self, item: Item, dollars: float) -> None:
-        """Add to what an item cost; the next change of it is written with it."""
-        item.cost = max(0.0, item.cost + dollars)
+    async def _record_arrival(
+        self, item: ItemResult, arrival: Arrival, seconds: float = 0.0
+    ) -> None:
+        image = f"{self._run.run_id}/{image_name(self._contenders, item)}"
+        received = partial(item.receive, image, arrival.sha256, seconds, arrival.note)
+        await self._record(item, received)
 
     # scoring
 
-    async def _evaluate(self, item: Item, pool: ScoringPool) -> None:
-        await self._set(item, status="evaluating")
+    async def _evaluate(self, item: ItemResult, pool: ScoringPool) -> None:
+        await self._record(item, item.evaluate)
         try:
-            scored = await pool.score(self._cases[item.case_id], self._path(item))
+            transition = await score_item(item, self._cases[item.case_id], self._path(item), pool)
         except ScoringError as error:
-            await self._fail(item, "scorer_failed", str(error))
-            return
-        found = asdict(scored)
-        changes: dict[str, Any] = {"components": found.pop("components")}
-        changes["details"] = {**item.details, **found}
-        if scored.outcome != "scored":
-            await self._fail(item, scored.outcome, "; ".join(scored.notes), **changes)
-            return
-        scores = {"score": scored.score, "score_reference": scored.score_reference}
-        await self._set(item, status="scored", **scores, **changes)
+            transition = partial(item.fail, "scorer_failed", one_line(str(error)))
+        await self._record(item, transition)
 
     # judging
 
-    def _waits_for_judge(self, item: Item) -> bool:
+    def _waits_for_judge(self, item: ItemResult) -> bool:
         """Whether a scored image has no stars from the judge yet, nor a refusal that was paid."""
         if self._judge is None or item.status != "scored" or item.image_sha256 in self._judged:
             return False
-        last = item.details.get("judge", {})
-        paid = last.get("judge") == self._judge.name and last.get("failure_kind") in JUDGED
+        last = item.judging
+        paid = last is not None and last.judge == self._judge.name and last.failure_kind in JUDGED
         return self._again or not paid
 
-    async def _ask_judge(self, judge: Judge, item: Item) -> None:
-        """Have an image rated; answer and failure are recorded in the item's details."""
-        case, path = self._cases[item.case_id], self._path(item)
-        today = datetime.now(timezone.utc).date().isoformat()
-        state: dict[str, Any] = {"judge": judge.name, "date": today}
+    async def _ask_judge(self, judge: Judge, item: ItemResult) -> None:
+        """Have an image rated; answer and failure are recorded with the item."""
+        case = self._cases[item.case_id]
+        path = self._path(item)
+        item.judging = Judging(judge=judge.name, date=datetime.now(timezone.utc).date().isoformat())
 
         async def call() -> tuple[Verdict, None]:
             return await judge.verdict(case, path), None
 
-        async def record() -> None:
-            await self._set(item, details={**item.details, "judge": dict(state)})
-
         try:
-            verdict = await self._judge_requests.send(call, partial(self._charge, item), record)
+            record = partial(self._record, item)
+            verdict = await self._judge_requests.send(call, item.charge, record)
             rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
             await asyncio.to_thread(self._store.rate, *rated, "judge")
-            state |= {"failure_kind": "", "failure": "", **verdict.model_dump(exclude={"stars"})}
+            values = verdict.model_dump(exclude={"stars"})
         except ToolFailure as failure:
-            state |= {"failure_kind": failure.kind, "failure": failure.reason}
-        await record()
+            values = {"failure_kind": failure.kind, "failure": failure.reason}
+        item.judging = item.judging.model_copy(update=values)
+        await self._record(item)
 
     # recording
 
-    async def _fail(self, item: Item, kind: str, reason: str, **changes: Any) -> None:
-        values = {"status": "failed", "failure_kind": kind, "failure": one_line(reason) or kind}
-        await self._set(item, **{**values, **changes})
-
-    async def _set(self, item: Item, **changes: Any) -> None:
+    async def _record(self, item: ItemResult, transition: Callable[[], None] | None = None) -> None:
         """Change an item here, then in the store, then for listeners."""
-        for name, value in changes.items():
-            setattr(item, name, value)
-        values = {"cost": item.cost, **changes}
-        await _finish(asyncio.to_thread(self._store.set_items, [(item.item_id, values)]))
-        self._log.publish(update(item))
+        if transition is not None:
+            transition()
+        await _finish(asyncio.to_thread(self._store.save_items, [item]))
+        self._log.update(item)
 
-    def _place(self, item: Item) -> Place:
+    def _place(self, item: ItemResult) -> Place:
         number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
         marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id, **number}
         size = self._cases[item.case_id].size
         return Place(self._path(item), size, {**marks, "date": self._run.created[:10]})
 
-    def _path(self, item: Item) -> Path:
+    def _path(self, item: ItemResult) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)
+
+
+def load_cases_of(store: Store, run: Run) -> dict[str, Case]:
+    """The cases of a run by id. Raises a `GenlabError` where one is gone or has changed."""
+    return {
+        known["case_id"]: load_run_case(
+            store.case_folder(known), run.run_id, known.get("digest", "")
+        )
+        for known in run.cases
+    }
+
+
+async def score_item(
+    item: ItemResult, case: Case, image: Path, pool: ScoringPool
+) -> Callable[[], None]:
+    """Score an item's image; returns the transition to its score, or to why it has none.
+
+    Raises `ScoringError` where the scorer gave no result.
+    """
+    scored = await pool.score(case, image)
+    details = ScoreDetails.model_validate(asdict(scored))
+    if scored.score is None:
+        reason = one_line("; ".join(details.notes))
+        return partial(item.fail, scored.outcome, reason, scored.components, details)
+    return partial(item.finish, scored.score, scored.score_reference, scored.components, details)
 
 
 async def _finish(work: Awaitable[None]) -> None:

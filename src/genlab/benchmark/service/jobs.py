@@ -1,13 +1,14 @@
-"""The runs of this server: started, followed, cancelled, and resumed after a restart.
+"""The runs of this process: started, followed, cancelled, and resumed after a restart.
 
-Runs are tasks of one event loop, the server's where there is one. Pages, which run in threads, and
-routes call in from outside that loop.
+Runs are tasks of one event loop in a thread of its own. Pages, which run in threads, and routes of
+the server's loop call in from outside.
 """
 
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
@@ -15,9 +16,9 @@ from typing import Literal
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.plugins.base import ImageTool
 from genlab.benchmark.plugins.registry import load_tools
-from genlab.benchmark.run.events import Event, EventLog, update
+from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.runner import Runner, is_locked
-from genlab.benchmark.run.work import CANCELLED
+from genlab.benchmark.run.threads import make_loop
 from genlab.benchmark.store.repository import STORE, Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
@@ -48,12 +49,18 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(AT_A_TIME)
         self._lock = threading.Lock()
-        self.loop: asyncio.AbstractEventLoop | None = None  # the server sets its own
 
     @cached_property
     def store(self) -> Store:
         """The database under `runs/`, created where there is none."""
         return Store(self.runs_folder / STORE)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the runs, started when the first one is."""
+        loop = make_loop()
+        threading.Thread(target=loop.run_forever, name="runs", daemon=True).start()
+        return loop
 
     @property
     def params(self) -> BenchmarkParams:
@@ -105,9 +112,9 @@ class Jobs:
     def cancel(self, run_id: str) -> bool:
         """End a run; what arrived is kept. False where this process does not do it."""
         runner = self._runners.get(run_id)
-        if runner is None or self.loop is None:
+        if runner is None:
             return False
-        self.loop.call_soon_threadsafe(self._cancel, runner, run_id)
+        self._loop.call_soon_threadsafe(self._cancel, runner, run_id)
         return True
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
@@ -123,19 +130,26 @@ class Jobs:
         command = f"genlab benchmark run --resume {run.run_id}"
         return "interrupted", f"{reason}; continue it here, or with: {command}"
 
-    async def follow(self, run_id: str) -> AsyncGenerator[Event, None]:
-        """The state of a run, then its events until it ends; called in the loop of the runs."""
-        log, watching = self._logs.get(run_id), None
+    def log(self, run_id: str) -> EventLog:
+        """The events of a run: those of this process, else what the store says of it now."""
+        log = self._logs.get(run_id)
         elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
         status, _ = self.status(self.store.run(run_id))
         # Another process may have continued what had ended here.
         if log is None or elsewhere or (log.end is not None and log.end["status"] != status):
             log = EventLog(run_id)
-            await self._publish(log)
+            self._publish(log)
+        return log
+
+    @asynccontextmanager
+    async def watch(self, run_id: str) -> AsyncIterator[EventLog]:
+        """The events of a run, kept up to date where another process does it."""
+        log = await asyncio.to_thread(self.log, run_id)
+        watching = None
+        if self._logs.get(run_id) is not log and log.end is None:
             watching = asyncio.create_task(self._watch(log))
         try:
-            async for event in log.follow():
-                yield event
+            yield log
         finally:
             if watching is not None:
                 watching.cancel()
@@ -153,26 +167,28 @@ class Jobs:
         except GenlabError as error:  # no reason not to start: the pages say what is wrong
             print(f"genlab: error: {error}", file=sys.stderr)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Stop what is under way, as a kill would, and close the store."""
+        if "_loop" in self.__dict__:
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        if "store" in self.__dict__:
+            self.store.close()
+
+    async def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if "store" in self.__dict__:
-            self.store.close()
 
     def _make_runner(self) -> Runner:
         return Runner.configured(self.store, self.runs_folder, self.params, tools=self.tools())
 
     def _schedule(self, runner: Runner, run_id: str, again: bool = False) -> None:
-        if self.loop is None:  # pages without a server
-            self.loop = asyncio.new_event_loop()
-            threading.Thread(target=self.loop.run_forever, name="runs", daemon=True).start()
         self._runners[run_id] = runner
         self._logs[run_id] = runner.log(run_id)  # listeners see the run while it waits
         if len(self._logs) > MAX_LOGS:
             del self._logs[next(iter(self._logs))]
-        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self.loop)
+        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self._loop)
 
     def _cancel(self, runner: Runner, run_id: str) -> None:
         """Cancel a run, in the loop; its ending is recorded first, so that no server resumes it."""
@@ -183,10 +199,12 @@ class Jobs:
             runner.cancel(run_id)
             return
         del self._runners[run_id]
-        left = [item for item in self.store.items(run_id) if not item.finished]
-        self.store.set_items([(item.item_id, CANCELLED) for item in left])
-        for item in left:
-            runner.log(run_id).publish(update(item.sqlmodel_update(CANCELLED)))
+        unfinished = [item for item in self.store.items(run_id) if not item.finished]
+        for item in unfinished:
+            item.cancel()
+        self.store.save_items(unfinished)
+        for item in unfinished:
+            runner.log(run_id).update(item)
         runner.log(run_id).close("cancelled")
 
     async def _do(self, runner: Runner, run_id: str, again: bool) -> None:
@@ -210,13 +228,13 @@ class Jobs:
         """Publish what the store says of a run of another process, until that ends."""
         while log.end is None:
             await asyncio.sleep(POLL_SECONDS)
-            await self._publish(log)
+            await asyncio.to_thread(self._publish, log)
 
-    async def _publish(self, log: EventLog) -> None:
+    def _publish(self, log: EventLog) -> None:
         """Publish what the store says of a run now."""
-        status, reason = self.status(await asyncio.to_thread(self.store.run, log.run_id))
-        for item in await asyncio.to_thread(self.store.items, log.run_id):
-            log.publish(update(item))
+        status, reason = self.status(self.store.run(log.run_id))
+        for item in self.store.items(log.run_id):
+            log.update(item)
         if status != "running":
             log.close(status, reason)
 

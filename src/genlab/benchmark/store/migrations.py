@@ -10,11 +10,23 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    RowMapping,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    text,
+)
 from sqlmodel import SQLModel
 
-from genlab.benchmark.store.schema import Contender, Item, Rating, Run, now
+from genlab.benchmark.store.items import ItemResult, Judging, Reused, ScoreDetails
+from genlab.benchmark.store.schema import Contender, Rating, Run, now
 from genlab.core.errors import GenlabError
 
 BUSY_SECONDS = 30.0  # how long a writer waits for another
@@ -44,21 +56,54 @@ def add_contenders(connection: Connection) -> None:
         connection.execute(insert(Run).values(values))
     for row in old["run_items"]:
         contender = contenders.get((row["run_id"], row["tool_id"]), row["tool_id"])
-        texts = {name: json.loads(row[name]) for name in ("components", "details")}
-        connection.execute(insert(Item).values({**row, **texts, "contender": contender}))
+        values = {**type_item(row), "contender": contender}
+        connection.execute(insert(ItemResult).values(values))
     for row in old["human_scores"]:
         values = {name: row[name] for name in row if name not in ("blind", "run_item_id")}
         context = "blind" if row["blind"] else "grid"
         connection.execute(insert(Rating).values({**values, "context": context}))
 
 
+def has_details(connection: Connection) -> bool:
+    """Whether items have one column of details, whose keys every reader had to know."""
+    return "details" in {column["name"] for column in inspect(connection).get_columns("run_items")}
+
+
 def add_judging_costs(connection: Connection) -> None:
     """Add what judging an item cost, kept among its details so far, to the item's cost."""
-    connection.exec_driver_sql("""
-        UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'),
-            details = json_remove(details, '$.judge.cost')
-        WHERE json_extract(details, '$.judge.cost') IS NOT NULL
-    """)
+    if has_details(connection):
+        connection.exec_driver_sql("""
+            UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'),
+                details = json_remove(details, '$.judge.cost')
+            WHERE json_extract(details, '$.judge.cost') IS NOT NULL
+        """)
+
+
+def type_items(connection: Connection) -> None:
+    """Give each thing that stood in an item's details its column."""
+    if not has_details(connection):
+        return
+    rows = connection.execute(text("SELECT * FROM run_items")).mappings().all()
+    connection.exec_driver_sql("DROP TABLE run_items")
+    SQLModel.metadata.create_all(connection)
+    if rows:
+        connection.execute(insert(ItemResult), [type_item(row) for row in rows])
+
+
+def type_item(row: RowMapping) -> dict[str, Any]:
+    """The columns of an item whose details are one column."""
+    values = {name: value for name, value in row.items() if name != "details"}
+    details = json.loads(row["details"])
+    values["components"] = json.loads(row["components"])
+    values["note"] = details.get("tool", "")
+    values["reused"] = Reused(**details["reused"]) if "reused" in details else None
+    judging = details.get("judge") or {}
+    values["cost"] = row["cost"] + judging.pop("cost", 0.0)
+    values["judging"] = Judging(**judging) if judging else None
+    names = ScoreDetails.model_fields.keys() & details.keys()
+    values["scoring"] = ScoreDetails(**{name: details[name] for name in names}) if names else None
+    values["score_version"] = details.get("versions", {}).get("constants", "")
+    return values
 
 
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {
@@ -68,6 +113,7 @@ MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     ),
     "0005_contenders": add_contenders,
     "0006_judging_costs": add_judging_costs,
+    "0007_typed_items": type_items,
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import product
@@ -23,10 +23,10 @@ from sqlalchemy.exc import DatabaseError
 from sqlmodel import Session, SQLModel, col, select
 
 from genlab.benchmark.store import migrations
+from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.schema import (
     Contender,
     Context,
-    Item,
     Opinion,
     Preference,
     Rating,
@@ -42,6 +42,9 @@ Answer = type[Rating] | type[Preference] | type[Opinion]
 Values = Mapping[str, Any]
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
 
+_ITEMS = ItemResult.metadata.tables["run_items"]
+_ASKED = ("item_id", "run_id", "case_id", "tool_id", "contender", "repeat")
+CHANGING = [column.name for column in _ITEMS.columns if column.name not in _ASKED]
 KEY = ("subject_kind", "subject_hash", "rater", "context")
 COLUMNS = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
 EXPORT = f"""
@@ -120,7 +123,7 @@ class Store:
             max_cost=max_cost, server=server,
         )  # fmt: skip
         items = [
-            Item(
+            ItemResult(
                 run_id=run_id, case_id=case["case_id"], tool_id=contender.tool_id,
                 contender=contender.contender_id, repeat=repeat, updated=created,
             )
@@ -158,24 +161,26 @@ class Store:
 
     # items
 
-    def items(self, run_id: str | None = None) -> list[Item]:
+    def items(self, run_id: str | None = None) -> list[ItemResult]:
         """The items of a run (None: of all runs) in the order they were queued."""
-        return self.find(Item, run_id=run_id)
+        return self.find(ItemResult, run_id=run_id)
 
-    def item(self, item_id: int) -> Item:
+    def item(self, item_id: int) -> ItemResult:
         """One item. Raises a `GenlabError` where there is none."""
-        for item in self.find(Item, item_id=item_id) if abs(item_id) < 1 << 63 else ():
+        for item in self.find(ItemResult, item_id=item_id) if abs(item_id) < 1 << 63 else ():
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
-    def set_items(self, changes: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
-        """Change several items in one transaction, in order: all changes are kept or none."""
-        query, moment = update(Item.metadata.tables["run_items"]), now()
+    def save_items(self, items: Iterable[ItemResult]) -> None:
+        """Write items as they are now, in one transaction: all of them or none."""
+        moment = now()
         with self._session(write=True) as session:
-            for item_id, values in changes:
-                changed = query.where(col(Item.item_id) == item_id).values(updated=moment, **values)
+            for item in items:
+                item.updated = moment
+                values = {name: getattr(item, name) for name in CHANGING}
+                changed = _ITEMS.update().where(_ITEMS.c.item_id == item.item_id).values(values)
                 if session.connection().execute(changed).rowcount != 1:
-                    raise GenlabError(f"{self.path}: no item has the number {item_id}")
+                    raise GenlabError(f"{self.path}: no item has the number {item.item_id}")
 
     def table(self, query: str, **values: Any) -> pd.DataFrame:
         """The rows of a SELECT, with `:name` for its values."""

@@ -8,14 +8,11 @@ from datetime import datetime, timezone
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Strict, StringConstraints
-from sqlalchemy import JSON, CheckConstraint, Index, String, UniqueConstraint
+from sqlalchemy import JSON, CheckConstraint, String, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
+from genlab.benchmark.store.items import ItemResult
 from genlab.core.params import digest
-
-Status = Literal["queued", "generating", "generated", "evaluating", "scored", "failed", "skipped"]
-STATUSES: tuple[Status, ...] = get_args(Status)
-FINISHED = ("scored", "failed", "skipped")
 
 Context = Literal["blind", "grid", "judge"]
 """How a rating was given: tool hidden, tool shown, or by a vision model."""
@@ -79,46 +76,6 @@ class Run(SQLModel, table=True):
         return {contender.contender_id: contender for contender in found}
 
 
-class Item(SQLModel, table=True):
-    """One draw of a contender for a case: its status, its image, its score or failure."""
-
-    __tablename__ = "run_items"
-    __table_args__ = (
-        UniqueConstraint("run_id", "case_id", "contender", "repeat"),
-        CheckConstraint(f"status IN {STATUSES}"),
-        CheckConstraint("score IS NULL OR (score >= 0 AND score <= 1)"),
-        CheckConstraint("score_reference IS NULL OR score_reference BETWEEN 0 AND 1"),
-        Index("run_items_by_contender", "contender", "status"),
-        Index("run_items_by_image", "image_sha256"),
-        _NUMBERED,
-    )
-
-    item_id: int = Field(default=None, primary_key=True)
-    run_id: str = Field(foreign_key="runs.run_id", ondelete="CASCADE")
-    case_id: str
-    tool_id: str
-    contender: str
-    repeat: int = 1
-    status: str = "queued"
-    image: str = ""  # path relative to the store's folder, with forward slashes
-    image_sha256: str = ""
-    score: float | None = None
-    score_reference: float | None = None  # against the ideal of a ground-truth case
-    components: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    details: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
-    failure_kind: str = ""
-    failure: str = ""
-    cost: float = 0.0  # dollars, of all attempts and of the judge
-    seconds: float = 0.0  # of the attempt that succeeded
-    attempts: int = 0
-    updated: str = ""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the item is scored, failed or skipped."""
-        return self.status in FINISHED
-
-
 class Rating(SQLModel, table=True):
     """The last stars that a rater gave to a subject in a context."""
 
@@ -178,7 +135,7 @@ class Opinion(SQLModel, table=True):
     said: str
 
 
-def image_name(contenders: Mapping[str, Contender], item: Item) -> str:
+def image_name(contenders: Mapping[str, Contender], item: ItemResult) -> str:
     """Path of an item's image within its run's folder: `<tool>/<case>.png`.
 
     Where a run has several contenders of a tool, the folder is named after the contender; further

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request, WebSocket, WebSocketDisconnect
 from pydantic import Field
@@ -22,6 +23,7 @@ from genlab.benchmark.service.pictures import find_content
 from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ProjectJobs, RunId, ToolId
+from genlab.web.components import grid
 from genlab.web.images import IMAGES, Width, serve_image
 from genlab.web.problems import Part, Refusal
 
@@ -163,16 +165,54 @@ def list_runs(jobs: ProjectJobs) -> list[RunOut]:
 
 @router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
 async def state(jobs: ProjectJobs, run: Known) -> Event:
-    async with aclosing(jobs.follow(run.run_id)) as events:
-        return await anext(events)
+    async with jobs.watch(run.run_id) as log:
+        return log.state()
 
 
 @router.websocket("/run/{run_id}")
 async def follow(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
     """The state of a run, then its events; a client that comes back gets the state again."""
+    await _send_until_left(socket, _events(jobs, run))
+
+
+@router.websocket("/run/{run_id}/cells")
+async def follow_cells(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
+    """The same events as the page shows them: cells of items as HTML, and the progress."""
+    await _send_until_left(socket, _cells(jobs, run))
+
+
+async def _events(jobs: Jobs, run: Run) -> AsyncGenerator[Event, None]:
+    async with jobs.watch(run.run_id) as log:
+        async for event in log.follow():
+            yield event
+
+
+async def _cells(jobs: Jobs, run: Run) -> AsyncGenerator[dict[str, Any], None]:
+    async with jobs.watch(run.run_id) as log:
+        async for event in log.follow():
+            changed = event.get("items", [event] if event["type"] == "update" else [])
+            items = [log.item(update["run_item_id"]) for update in changed]
+            labels = {name: contender.label for name, contender in run.contenders.items()}
+            yield {
+                "cells": {i.item_id: grid.item_cell(i, labels[i.contender]) for i in items},
+                "progress": grid.progress(log.counts),
+                "end": log.end is not None,
+            }
+
+
+async def _send_until_left(
+    socket: WebSocket, messages: AsyncGenerator[dict[str, Any], None]
+) -> None:
+    """Send messages as JSON until they end or the client leaves."""
+
+    async def send() -> None:
+        async with aclosing(messages):
+            async for message in messages:
+                await socket.send_json(message)
+        await socket.close()
+
     await socket.accept()
-    both = _send_events(socket, jobs, run.run_id), _wait_until_left(socket)
-    tasks = [asyncio.create_task(one) for one in both]
+    tasks = [asyncio.create_task(work) for work in (send(), _wait_until_left(socket))]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -182,13 +222,6 @@ async def follow(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
     with suppress(WebSocketDisconnect, RuntimeError):  # the client has left
         for task in ended:
             task.result()
-
-
-async def _send_events(socket: WebSocket, jobs: Jobs, run_id: str) -> None:
-    async with aclosing(jobs.follow(run_id)) as events:
-        async for event in events:
-            await socket.send_json(event)
-    await socket.close()
 
 
 async def _wait_until_left(socket: WebSocket) -> None:

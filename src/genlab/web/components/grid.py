@@ -1,6 +1,6 @@
 """Cases and images of the benchmark as HTML."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from html import escape
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 from genlab.benchmark.cases import Case, load_run_case
 from genlab.benchmark.leaderboard.table import number
 from genlab.benchmark.report import grade
+from genlab.benchmark.store.items import FINISHED, STATUSES, ItemResult
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Item
 from genlab.core.errors import GenlabError
 from genlab.web.components.escape import line, text
 from genlab.web.components.files import stamp
@@ -56,7 +56,16 @@ def gallery(cases: Iterable[Case]) -> str:
     return f'<div class="b-gallery">{"".join(map(case_cell, cases))}</div>'
 
 
-def item_cell(item: Item, label: str) -> str:
+def progress(counts: Mapping[str, int]) -> str:
+    """How far a run is: a bar, and how many items have which status."""
+    words = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
+    ended = sum(counts.get(status, 0) for status in FINISHED)
+    total = max(sum(counts.values()), 1)
+    bar = f'<progress max="{total}" value="{ended}" aria-label="items that have ended"></progress>'
+    return f'<div class="b-progress">{bar}<span>{words or "waiting"}</span></div>'
+
+
+def item_cell(item: ItemResult, label: str) -> str:
     """An item: its image or its state, and its badge."""
     if item.image:
         url = escape(f"/runs/{item.image}")
@@ -67,13 +76,14 @@ def item_cell(item: Item, label: str) -> str:
         frame = f'<span class="b-frame"><span class="b-wait">{words}</span></span>'
     draw = f", draw {item.repeat}" if item.repeat > 1 else ""
     return (
-        f'<figure class="b-cell" data-item="{item.item_id}" data-status="{escape(item.status)}">'
+        f'<figure class="b-cell" data-item="{item.item_id}" data-case="{escape(item.case_id)}"'
+        f' data-status="{escape(item.status)}">'
         f'{frame}<figcaption><span class="b-name">{text(label, 80)}{draw}</span>'
         f"{badge(item)}</figcaption></figure>"
     )
 
 
-def badge(item: Item) -> str:
+def badge(item: ItemResult) -> str:
     """The score with its components, or the status and its reason."""
     colour = "poor" if item.status == "failed" else grade(item.score)
     if item.score is None:

@@ -62,6 +62,8 @@ grid-template-columns:repeat(auto-fill,minmax(min(130px,45%),1fr))}}
 .b-frame{{display:block;width:100%;aspect-ratio:1;border-radius:6px;overflow:hidden;
 background:var(--g-card);outline:1px solid var(--g-rule);position:relative}}
 .b-frame img{{width:100%;height:100%;object-fit:contain;display:block}}
+.b-progress{{display:flex;gap:.75rem;align-items:center;flex-wrap:wrap}}
+.b-progress progress{{width:16rem;accent-color:var(--st-primary-color,#2b6ca3)}}
 .b-wait{{position:absolute;inset:0;display:flex;align-items:center;justify-content:center;
 text-align:center;padding:.6rem;color:var(--g-muted);overflow:hidden;overflow-wrap:anywhere}}
 .b-name{{display:block;margin-top:.3rem;font-weight:600;overflow-wrap:anywhere}}

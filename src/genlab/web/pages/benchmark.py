@@ -1,6 +1,6 @@
 """The person-swap benchmark: choose cases and tools, run, follow, compare, report."""
 
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from genlab.benchmark.leaderboard.table import findings, notes, number, sentence
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.service.jobs import jobs
-from genlab.benchmark.store.schema import STATUSES, Contender, Item, Run
+from genlab.benchmark.store.items import ItemResult
+from genlab.benchmark.store.schema import Contender, Run
 from genlab.core.params import BenchmarkParams
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
@@ -30,6 +31,10 @@ from genlab.web.components.frame import (
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone
+LIVE = st.components.v2.component(
+    "genlab_live", js=(Path(grid.__file__).parent / "live.js").read_text(encoding="utf-8")
+)
+"""Follows a run's events in the browser; triggers: `end`, and `row` when a case has ended."""
 SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted": "!"}
 
 
@@ -143,41 +148,54 @@ def show_run(name: str) -> None:
     if reason:
         st.warning(label(reason))
     if status == "running":
-        count = len(run.cases) * len(run.tools) * run.repeats
-        st.fragment(follow, run_every=max(0.25, count / 500))(run)  # reading 5,000 takes a second
+        follow(run)
         return
     views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
     views[choose("View", [*views], "view")](run)
 
 
+@st.fragment
 def follow(run: Run) -> None:
-    """The run under way, again every moment; at its end the whole page once more."""
-    by_case = read_items(run)
-    items = [item for own in by_case.values() for item in own]
-    counts = Counter(item.status for item in items)
-    words = ", ".join(f"{counts[each]} {each}" for each in STATUSES if counts[each])
-    ended = sum(item.finished for item in items)
-    st.progress(ended / max(len(items), 1), text=words or "waiting")
+    """The run under way: the browser follows its events, and asks again for what else changes."""
+    log = jobs().log(run.run_id)
+    by_case = group_items(run, log.items)
+    st.html(grid.progress(log.counts))
     # What moves comes first: a long run has more rows than a screen.
     order = sorted(by_case, key=lambda case: all(item.finished for item in by_case[case]))
     for case_id in order[:CASES_PER_PAGE]:
         show_case(run, case_id, by_case[case_id])
-    if len(order) > CASES_PER_PAGE:
+    more = len(order) > CASES_PER_PAGE
+    if more:
         st.caption(f"{CASES_PER_PAGE} of {len(order)} cases are shown while it runs.")
-    if jobs().status(run)[0] != "running":
+    data = {"path": f"/api/run/{run.run_id}/cells", "rotate": more}
+    events = LIVE(key=f"live-{run.run_id}", data=data, on_end_change=ignore, on_row_change=ignore)
+    if events.end:
         st.rerun()
 
 
-def read_items(run: Run) -> dict[str, list[Item]]:
+def ignore() -> None:
+    """Streamlit runs the fragment again; there is nothing else to do."""
+
+
+def read_items(run: Run) -> dict[str, list[ItemResult]]:
     """Items by case, in the run's order."""
-    found: dict[str, list[Item]] = {case["case_id"]: [] for case in run.cases}
-    for item in jobs().store.items(run.run_id):
-        found[item.case_id].append(item)
-    return found
+    return group_items(run, jobs().store.items(run.run_id))
+
+
+def group_items(run: Run, items: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
+    """The items of a run by case, in the run's order."""
+    by_case: dict[str, list[ItemResult]] = {case["case_id"]: [] for case in run.cases}
+    for item in items:
+        by_case[item.case_id].append(item)
+    return by_case
 
 
 def show_case(
-    run: Run, case_id: str, items: list[Item], rater: str = "", given: dict[str, int] | None = None
+    run: Run,
+    case_id: str,
+    items: list[ItemResult],
+    rater: str = "",
+    given: dict[str, int] | None = None,
 ) -> None:
     """A case beside its items; with a rater, stars to give. given: stars by image."""
     [known] = [case for case in run.cases if case["case_id"] == case_id]
@@ -212,7 +230,7 @@ def show_grid(run: Run) -> None:
     explain([item for items in by_case.values() for item in items], labels)
 
 
-def give_stars(item: Item, name: str, given: int | None) -> None:
+def give_stars(item: ItemResult, name: str, given: int | None) -> None:
     """Stars of one image, of the context `grid`."""
     key = f"stars-{item.item_id}-{name}"
 
@@ -226,7 +244,7 @@ def give_stars(item: Item, name: str, given: int | None) -> None:
     st.feedback("stars", key=key, default=default, on_change=keep)
 
 
-def explain(items: list[Item], labels: dict[str, str]) -> None:
+def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
     """The terms of an item's score, each with its overlay."""
     scored = {
         item.item_id: line(f"{item.item_id}: {item.case_id}, {labels[item.contender]}")
