@@ -18,7 +18,7 @@ from genlab import __version__
 from genlab.benchmark.cases import Case, load_run_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.judge import describe_unrated
-from genlab.benchmark.leaderboard.standings import leaderboard, people
+from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
@@ -34,8 +34,9 @@ GOOD, FAIR = 0.75, 0.4
 def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int = 0) -> str:
     """The report of a run as HTML. Raises a `GenlabError` where there is no such run."""
     run, items = store.run(run_id), store.items(run_id)
-    standings = leaderboard(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
-    found = people(store, run_id=run_id, bootstrap=bootstrap, seed=seed)
+    tables = read_tables(store, run_id)
+    standings = leaderboard(tables, bootstrap=bootstrap, seed=seed)
+    found = people(tables, bootstrap=bootstrap, seed=seed)
     order = [standing.contender for standing in standings]
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
     versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several

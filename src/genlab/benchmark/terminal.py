@@ -15,7 +15,7 @@ from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.judge import describe_unrated, estimate
-from genlab.benchmark.leaderboard.standings import leaderboard, people
+from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
@@ -86,7 +86,9 @@ def name_folder(runs: Path) -> str:
 
 def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
     """Print the leaderboard of a run (None: of all), and what people's answers say."""
-    standings, found = leaderboard(store, run_id=run_id), people(store, run_id=run_id)
+    tables = read_tables(store, run_id)
+    standings = leaderboard(tables)
+    found = people(tables)
     if as_json:
         rows = [standing.model_dump() for standing in standings]
         listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}

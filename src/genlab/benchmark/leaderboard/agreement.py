@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import norm, rankdata, t
+from scipy.stats import norm, t
 
 from genlab.core.stats import Floats, resampled_sums
 
@@ -72,17 +72,25 @@ def alpha(counts: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> 
     11.
     """
 
-    def statistic(counts: npt.NDArray[Any]) -> float:
-        if np.count_nonzero(counts.sum(axis=0)) < 2:
-            return float("nan")
-        found = krippendorff.alpha(
-            value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
-        )
-        return float(found)
+    def statistic(items: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Floats:
+        # An image that is drawn twice is two images: equal rows are counted once, and repeated.
+        rows, places = np.unique(items, axis=0, return_inverse=True)
+        drawn = np.zeros((len(weights), len(rows)), dtype=np.int64)
+        np.add.at(drawn.T, places, weights.T)
+        return np.array([_alpha(np.repeat(rows, times, axis=0)) for times in drawn])
 
     rated = counts[counts.sum(axis=1) > 1]
     whys = ("images that two people rated", "every rating is the same: α is undefined")
     return _measure(statistic, rated, *whys, bootstrap=bootstrap, seed=seed)
+
+
+def _alpha(counts: npt.NDArray[Any]) -> float:
+    if np.count_nonzero(counts.sum(axis=0)) < 2:
+        return float("nan")
+    value = krippendorff.alpha(
+        value_counts=counts, value_domain=list(STARS), level_of_measurement="ordinal"
+    )
+    return float(value)
 
 
 def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Finding:
@@ -91,18 +99,31 @@ def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -
     The interval is the bootstrap's over images.
     """
 
-    def statistic(pairs: npt.NDArray[Any]) -> float:
-        if (np.ptp(pairs, axis=0) == 0).any():
-            return float("nan")
-        # spearmanr takes ten times as long: it computes a p-value too.
-        return float(np.corrcoef(rankdata(pairs, axis=0), rowvar=False)[0, 1])
+    def statistic(pairs: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Floats:
+        x, y = (_centred_ranks(column, weights) for column in pairs.T)
+        spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
+        with np.errstate(invalid="ignore"):
+            return np.asarray((weights * x * y).sum(axis=1) / spread)
 
     whys = ("images with a score and stars", "all scores or all stars are the same")
     return _measure(statistic, pairs, *whys, bootstrap=bootstrap, seed=seed)
 
 
+def _centred_ranks(values: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Floats:
+    """Mean ranks of `values` (n,), less their mean, in each resample: (b, n).
+
+    weights: (b, n), how often a resample has each value; all of its copies are ties.
+    """
+    levels, places = np.unique(values, return_inverse=True)
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], np.arange(len(levels)))
+    ties = np.add.reduceat(weights[:, order], starts, axis=1)
+    ranks = np.cumsum(ties, axis=1) - (ties - 1) / 2
+    return np.asarray(ranks[:, places] - (len(values) + 1) / 2)
+
+
 def _measure(
-    statistic: Callable[[npt.NDArray[Any]], float],
+    statistic: Callable[[npt.NDArray[Any], npt.NDArray[Any]], Floats],
     items: npt.NDArray[Any],
     what: str,
     undefined: str,
@@ -112,16 +133,18 @@ def _measure(
 ) -> Finding:
     """A statistic of items (n, m) with its bootstrap interval.
 
-    what: the items in words; undefined: why the statistic is nan.
+    statistic: of the items, each as often as weights (b, n) say; what: the items in words;
+    undefined: why the statistic is nan.
     """
     n = len(items)
     if n < LEAST:
         return Finding(n=n, why=f"too few {what}: {n}, at least {LEAST}")
-    value = statistic(items)
+    [value] = statistic(items, np.ones((1, n), dtype=np.int64))
     if np.isnan(value):
         return Finding(n=n, why=undefined)
-    rows = np.random.default_rng(seed).integers(n, size=(bootstrap, n))
-    [low], [high] = bounds(np.array([[statistic(items[drawn])] for drawn in rows]), n)
+    draws = np.random.default_rng(seed).integers(n, size=(bootstrap, n))
+    weights = np.stack([np.bincount(rows, minlength=n) for rows in draws])
+    [low], [high] = bounds(statistic(items, weights)[:, None], n)
     return Finding(value=value, low=low, high=high, n=n)
 
 

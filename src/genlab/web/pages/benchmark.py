@@ -9,7 +9,14 @@ import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.judge import describe_unrated, estimate
-from genlab.benchmark.leaderboard.standings import SUBJECT, People, Standing, leaderboard, people
+from genlab.benchmark.leaderboard.standings import (
+    SUBJECT,
+    People,
+    Standing,
+    leaderboard,
+    people,
+    read_tables,
+)
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
 from genlab.benchmark.plugins.base import ImageTool, why_absent
 from genlab.benchmark.plugins.registry import make_contenders
@@ -293,7 +300,8 @@ def compare(run: Run) -> None:
 @fresh
 def read_standings(store: Path, log: Path, run_id: str | None) -> tuple[list[Standing], People]:
     """Leaderboard and people's answers. store, log: files whose change makes them out of date."""
-    return leaderboard(jobs().store, run_id=run_id), people(jobs().store, run_id=run_id)
+    tables = read_tables(jobs().store, run_id)
+    return leaderboard(tables), people(tables)
 
 
 def show_ranking(run: Run | None = None) -> None:
