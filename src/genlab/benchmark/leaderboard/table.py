@@ -57,7 +57,10 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if all(standing.reference is None for standing in standings):
         found.append(NO_GROUND_TRUTH)
     if older:
-        found.append(f"{older} scores of older constants are left out; they do not compare.")
+        found.append(
+            f"{older} scores of an older version are left out, since they do not compare; score their"
+            " images again with: genlab benchmark rescore"
+        )
     return found
 
 
