@@ -39,6 +39,14 @@ PARTS = {
 }
 """Stages of each part of the pipeline."""
 
+APP_RATIOS = {
+    "swap.leaderboard_ratio": ("swap_leaderboard", "swap.leaderboard_s"),
+    "app.page_ratio": ("app_page", "app.page_ms"),
+    "app.event_ratio": ("app_event", "app.event_ms"),
+    "app.rate_ratio": ("app_rate", "app.rate_ms"),
+}
+"""Benchmark, and its key, that each commit runs as its own."""
+
 Run = dict[str, Any]
 Pairs = Annotated[
     int, typer.Option(min=1, help="Pairs of runs; the median of their ratios counts.")
@@ -95,6 +103,36 @@ def docstring_stages() -> Iterator[Result]:
         ran = [stage["stage"] for stage in read_stages(clone, edited)]
     others = [stage for stage in ran if stage not in RESOLVING]
     yield Result("pipeline.docstring_stages", len(others), details={"ran": ran})
+
+
+@benchmark(*APP_RATIOS)
+def app_ratios(pairs: Pairs = 3, baseline: Baseline = BASELINE) -> Iterator[Result]:
+    """Time leaderboard and pages at a baseline and at HEAD, each by its own benchmark.
+
+    Both run with the packages of this environment and over the files that git has, so that pages
+    without a pipeline's data say what is missing.
+    """
+    runs = list(run_pairs("app", run_app_benchmarks, baseline, pairs))
+    for key in APP_RATIOS:
+        ratios = [after[key] / before[key] for before, after in runs]
+        details = {"ratios": ratios, "runs": [[run[key] for run in pair] for pair in runs]}
+        yield Result(key, statistics.median(ratios), n=len(runs), details=details)
+
+
+def run_app_benchmarks(clone: Path, environment: dict[str, str]) -> Run:
+    """The values of APP_RATIOS' benchmarks, run in the clone."""
+    output = clone / "measured.json"
+    command = [sys.executable, "benchmarks/run.py", "--output", str(output)]
+    for name, _ in APP_RATIOS.values():
+        subprocess.run(
+            [*command, name],
+            cwd=clone,
+            env={**environment, "PYTHONPATH": str(clone / "src")},
+            check=True,
+            stdout=sys.stderr,
+        )
+    values = read_json(output, producer_command="make bench")
+    return {key: values[measured]["value"] for key, (_, measured) in APP_RATIOS.items()}
 
 
 def run_pairs(
