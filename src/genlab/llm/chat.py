@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams
-from genlab.core.text import map_strings, printable
+from genlab.core.text import printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, NoObjectError, parse, read_calls
 from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Client, Completion, Usage, is_openai
@@ -262,7 +262,7 @@ class Endpoint:
         if "max_tokens" in sent:
             sent.pop("max_completion_tokens", None)
         request = {"model": self.model, "messages": messages, **sent}
-        redacted: dict[str, Any] = map_strings(request, self.client.redact)
+        redacted: dict[str, Any] = self.client.redact(request)
         return redacted
 
     def _send(self, request: dict[str, Any], question: _Question) -> Completion:

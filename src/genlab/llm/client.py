@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
 
 from genlab.core.errors import GenlabError
-from genlab.llm.redaction import excerpt, redact
+from genlab.llm.redaction import excerpt, redact_strings
 from genlab.llm.transport import (
     TIMEOUT,
     BoundedClient,
@@ -167,9 +167,9 @@ class Client:
         except (ValueError, LookupError, TypeError) as error:
             raise EndpointError("invalid_answer", "it lists no models") from error
 
-    def redact(self, text: str) -> str:
-        """Return `text` without secrets, the key of this client included."""
-        return redact(text, [self._key])
+    def redact(self, value: Any) -> Any:
+        """Return a text, or a JSON value, without secrets, the key of this client included."""
+        return redact_strings(value, [self._key])
 
     async def _send(
         self,

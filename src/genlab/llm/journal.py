@@ -17,10 +17,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from genlab.core.errors import GenlabError
-from genlab.core.text import map_strings
 from genlab.llm import chat
 from genlab.llm.answers import MalformedError, ToolCall, parse
-from genlab.llm.redaction import excerpt, redact
+from genlab.llm.redaction import excerpt, redact_strings
 
 FAILURES = {"failure": chat.LLMFailure, "budget": chat.BudgetSpentError}
 
@@ -131,7 +130,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         if self._replay and kind == "tool":
             return produce()
-        request = self._redact(request)
+        request = redact_strings(request, self._secrets)
         if found := self._find(kind, request):
             return found.value
         if self._replay:
@@ -142,7 +141,7 @@ class Journal(AbstractContextManager["Journal"]):
             and not self._ends(self.entries[-1])
         ):
             self._note(f"{self.path}: the run departs from entry {self.position}; asking again")
-        entry = Entry(kind=kind, request=request, value=self._redact(produce()))
+        entry = Entry(kind=kind, request=request, value=redact_strings(produce(), self._secrets))
         if self.entries[-1:] != [entry]:  # the budget is spent at the same place again
             self._append(entry)
         self.position = len(self.entries)
@@ -186,9 +185,6 @@ class Journal(AbstractContextManager["Journal"]):
             self._noted, what = True, f"entry {self.position - 1} was recorded for other words"
             self._note(f"{self.path}: {what} or numbers; the recorded answers are used")
         return found
-
-    def _redact(self, value: Any) -> Any:
-        return map_strings(value, lambda text: redact(text, self._secrets))
 
     def _append(self, entry: Entry) -> None:
         line, end = entry.model_dump_json().encode() + b"\n", self._file.seek(0, os.SEEK_END)

@@ -3,6 +3,9 @@
 import os
 import re
 from collections.abc import Iterable
+from typing import Any
+
+from genlab.core.text import map_strings
 
 REDACTED = "[redacted]"
 EXCERPT = 200  # characters of a service's text in a message of ours
@@ -25,12 +28,26 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
     Lone surrogates, which no file and no request can hold, become question marks.
     """
+    return _replace(text, _find_secrets(secrets))
+
+
+def redact_strings(value: Any, secrets: Iterable[str] = ()) -> Any:
+    """Apply `redact` to every string and key of a JSON value."""
+    found = _find_secrets(secrets)
+    return map_strings(value, lambda text: _replace(text, found))
+
+
+def _find_secrets(secrets: Iterable[str]) -> list[str]:
+    """The secrets and the environment's keys, longest first: one may be the start of another."""
+    keys = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
+    values = {value.strip() for value in keys.union(secrets)}
+    return sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _replace(text: str, secrets: Iterable[str]) -> str:
     text = text.encode("utf-8", "replace").decode("utf-8")
-    known = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
-    known.update(secrets)
-    for value in sorted(known, key=len, reverse=True):  # one key may be the start of another
-        if len(value.strip()) >= _SHORTEST_SECRET:
-            text = text.replace(value.strip(), REDACTED)
+    for value in secrets:
+        text = text.replace(value, REDACTED)
     for shape, replacement in _SHAPES:
         text = shape.sub(replacement, text)
     return text
