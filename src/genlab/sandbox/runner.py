@@ -29,7 +29,8 @@ SYSTEM = (
     "/usr/local/nvidia",  # CUDA's driver, where a container is given it
 )
 ROOT_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
-FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu")
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage"  # glibc reads their size here
+FACTS = ("/etc/ld.so.cache", "/etc/localtime", "/sys/devices/system/cpu", HUGE_PAGES)
 PROC_FACTS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version")
 # What CUDA's driver reads, and the names that it gives its threads (NVIDIA/OpenShell issue 1486).
 DRIVER_FACTS = ("/proc/devices", "/proc/driver", "/proc/modules", "/proc/sys/vm", "/sys/bus/pci")
@@ -105,8 +106,8 @@ class Sandbox:
     ) -> tuple[list[str], dict[str, str], dict[str, Any]]:
         """Command line, environment and config of a guard in this sandbox.
 
-        preload: modules that it imports. private: folder for temporary files, the guest's alone;
-        None: bubblewrap's /tmp.
+        preload: modules that it imports, and scripts of ours that it runs. private: folder for
+        temporary files, the guest's alone; None: bubblewrap's /tmp.
         """
         uid = _guest_uid(self.workspace) if os.getuid() == 0 else None
         bubblewrap, tmp = self.mode == "bubblewrap", private or "/tmp"
@@ -268,6 +269,8 @@ def _environment(tmp: str) -> dict[str, str]:
         "PYTHONSAFEPATH": "1",
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Large tensors in huge pages: zeroing small ones takes longer than many a small layer.
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         "PYTHONUNBUFFERED": "1",  # what a job printed before it was stopped
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4))),
     }

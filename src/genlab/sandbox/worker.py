@@ -50,6 +50,8 @@ class Worker(AbstractContextManager["Worker"]):
     a fork of it that locks itself in before it reads its script, so patches of torch or the clock
     reach no other job. Results are files in the workspace, taken by `read_back`.
 
+    preload: names of modules, and paths of the caller's own scripts, which import more; a script is
+    run as `preload`, and has to be readable in the sandbox.
     cancelled: once another thread sets it, the job under way ends as after Ctrl-C, in a
     KeyboardInterrupt, and no other one begins.
     """

@@ -23,7 +23,6 @@ from genlab.agent.evaluator import guest
 from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.errors import GenlabError
-from genlab.core.io import write_text
 from genlab.sandbox.limits import GIB, MIB, Finished, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
@@ -33,6 +32,7 @@ GUEST = Path(guest.__file__).parent
 DISTRIBUTIONS = Path(distributions.__file__).parent
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ("torch", "torch._dynamo", "torchinfo", "numpy", "safetensors.torch")
+RUN = GUEST / "run.py"
 CORES = 8  # that a training on a GPU may keep busy before its CPU time is up
 PATIENCE, WAITING = 4.0, 30.0  # wall seconds per CPU second, and beyond: others may use the cores
 GPU = {"address_space": 1 << 46, "memory_bytes": 16 * GIB, "processes": 256}  # its driver's needs
@@ -74,7 +74,7 @@ class ModelSandbox(Worker):
         except GenlabError:  # no mode works here
             workspace.rmdir()
             raise
-        super().__init__(sandbox, preload=PRELOAD)
+        super().__init__(sandbox, preload=(*PRELOAD, str(RUN)))
         self.stamp = 0  # of the workspace: when it last changed
         if device != "cpu":
             try:
@@ -92,18 +92,18 @@ class ModelSandbox(Worker):
         Returns the seconds that it used. Raises EvaluationError if it fails, or uses more.
         """
         self.renew()
-        write_text(self.folder / "model.py", job["source"])
+        (self.folder / "model.py").write_text(job["source"], encoding="utf-8")
         np.savez(self.folder / "inputs.npz", allow_pickle=False, **inputs)
         if weights:
             (self.folder / "kept.safetensors").write_bytes(weights)
-        place = {"folder": str(self.folder), "distributions": str(DISTRIBUTIONS)}
         path = self.folder / "job.json"
-        write_text(path, json.dumps({**job, **place, "device": self.device}))
+        message = {**job, "folder": str(self.folder), "device": self.device}
+        path.write_text(json.dumps(message), encoding="utf-8")
         on_cpu = self.device == "cpu"
         wall = PATIENCE * seconds + WAITING if on_cpu else seconds
         cpu = math.ceil(seconds) if on_cpu else max(60.0, CORES * seconds)
         limits = Limits(wall_seconds=wall, cpu_seconds=cpu, forks=not on_cpu, **self.more)
-        done = self.run(GUEST / "run.py", [str(path)], env=ENVIRONMENT, limits=limits)
+        done = self.run(RUN, [str(path)], env=ENVIRONMENT, limits=limits)
         if reason := describe_failure(done):
             raise EvaluationError(reason)
         if self.is_touched():

@@ -50,8 +50,11 @@ def main() -> None:
         search = [lockdown.CAP_DAC_READ_SEARCH] if config["search"] else []
         lockdown.keep_capabilities([*kept, *search])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for module in (f"{__package__}.site.sitecustomize", *config["preload"]):
-        importlib.import_module(module)
+    for name in (f"{__package__}.site.sitecustomize", *config["preload"]):
+        if name.endswith(".py"):  # a script of the caller
+            runpy.run_path(name, run_name="preload")
+        else:
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a child's collector must not copy all that was imported
     Guard(control, config).serve()

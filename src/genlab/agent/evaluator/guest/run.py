@@ -2,9 +2,8 @@
 
 JOB.json: `do` (start, describe, train or answer), `folder` (of model.py, inputs.npz and what the
 job leaves), `class_name`, `task`, `shape` (channels, height, width), `classes`, `components`
-(channels per mixture component), `scale`, `seed`, `device`, `distributions` (the folder of
-genlab.distributions), and what the action reads. What breaks is the last line of stderr, with exit
-code BROKEN.
+(channels per mixture component), `scale`, `seed`, `device`, and what the action reads. What breaks
+is the last line of stderr, with exit code BROKEN. The guard has run it as `preload` before.
 """
 
 import importlib
@@ -15,7 +14,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-NAME, BROKEN = "evaluator_guest", 3
+NAME, DISTRIBUTIONS, BROKEN = "evaluator_guest", "genlab.distributions", 3
 ANSWERS = {"logits": ("logits",), "encode": ("mean", "logvar"), "decode": ("out",)}
 
 
@@ -32,21 +31,31 @@ def describe_error(error: BaseException, model: str) -> str:
     return f"{type(error).__name__}{where}: {' '.join(text.split())}"
 
 
+def preload() -> None:
+    """Import the jobs in the guard, before any code of a guest.
+
+    Packages of these folders alone: none is added to sys.path, and the rest of genlab is absent.
+    """
+    here = Path(__file__).resolve().parent
+    for name, folder in ((NAME, here), (DISTRIBUTIONS, here.parents[2] / "distributions")):
+        package = sys.modules[name] = ModuleType(name)
+        package.__path__ = [str(folder)]
+    for module in (f"{NAME}.jobs", f"{DISTRIBUTIONS}.discretized_logistic"):
+        importlib.import_module(module)
+
+
 def main(path: str) -> str:
     """Run the job; returns what broke."""
     job = json.loads(Path(path).read_text(encoding="utf-8"))
-    # Packages of these folders alone: none is added to sys.path, and the rest of genlab is absent.
-    here = Path(__file__).resolve().parent
-    for name, folder in ((NAME, here), ("genlab.distributions", job["distributions"])):
-        package = sys.modules[name] = ModuleType(name)
-        package.__path__ = [str(folder)]
     try:
-        getattr(importlib.import_module(f"{NAME}.jobs"), job["do"])(job)
+        getattr(sys.modules[f"{NAME}.jobs"], job["do"])(job)
     except BaseException as error:
         return describe_error(error, job["folder"] + "/model.py")
     return ""
 
 
+if __name__ == "preload":
+    preload()
 if __name__ == "__main__":
     fault = main(sys.argv[1])
     sys.stdout.flush()
