@@ -93,11 +93,6 @@ class Goal:
         """A value of the metric such that more is better; no value is the worst."""
         return -math.inf if value is None else value if self.higher else -value
 
-    def reached(self, values: Sequence[float]) -> bool:
-        """Whether every value, one per seed and at least one, meets the threshold."""
-        least = self.score(self.threshold)
-        return bool(values) and all(self.score(value) >= least for value in values)
-
     @property
     def description(self) -> str:
         """The goal in words: 'accuracy >= 0.9 on fashion_mnist, at most 50,000 parameters'."""
