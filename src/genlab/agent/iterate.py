@@ -70,8 +70,6 @@ class Work:
 
         With the weights of the new seeds that confirmed it, or else with those of its first seed.
         """
-        from genlab.agent.evaluator.datasets import load_test
-
         best = find_best(attempts, self.settings)
         if best is None or best.test:
             return
@@ -83,7 +81,7 @@ class Work:
         source = (folder / CODE).read_text(encoding="utf-8")
         goal = self.settings.goal
         judge = self.toolbox.judge
-        test = load_test(goal.dataset, self.settings.data)
+        test = self.toolbox.test
         try:
             results = [
                 judge.test(source, best.model_name, (folder / name).read_bytes(), test, seed)
@@ -106,7 +104,6 @@ class Work:
 @contextmanager
 def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> Iterator[Work]:
     """Open journal, data and judge of a run in its workspace, and measure the reference models."""
-    from genlab.agent.evaluator.datasets import load_test
     from genlab.agent.evaluator.references import measure_references
 
     params = settings.params
@@ -116,11 +113,10 @@ def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> I
         coder = session if session and backends.writes_code(params) else None
         with Toolbox(workspace, settings, coder, sources=find_sources(settings)) as toolbox:
             progress("  measuring reference models")
-            judge = toolbox.judge
             references = measure_references(
-                judge,
+                toolbox.judge,
                 workspace.experiments / "references.json",
                 seeds=params.seeds,
-                test=load_test(settings.goal.dataset, settings.data),
+                test=toolbox.test,
             )
             yield Work(toolbox.describe_problem(references), toolbox, session, progress)

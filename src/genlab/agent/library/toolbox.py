@@ -31,7 +31,7 @@ from genlab.llm.backends import open_backend, writes_code
 from genlab.llm.chat import Backend
 
 if TYPE_CHECKING:  # they need torch
-    from genlab.agent.evaluator.datasets import Data
+    from genlab.agent.evaluator.datasets import Data, Part
     from genlab.agent.evaluator.judge import Judge
     from genlab.agent.library.trials import Trial
 
@@ -115,6 +115,13 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
         sizes = {"subset": self.params.subset, "validation": self.params.validation}
         return load_data(self.goal.dataset, self.settings.data, **sizes)
+
+    @cached_property
+    def test(self) -> Part:
+        """The goal's test part, which no planner sees."""
+        from genlab.agent.evaluator.datasets import load_test
+
+        return load_test(self.goal.dataset, self.settings.data)
 
     @property
     def judge(self) -> Judge:

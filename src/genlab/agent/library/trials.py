@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
@@ -120,21 +121,18 @@ class Trial:
             done, all_seeds = len(attempt.seeds), self.toolbox.params.seeds
             # The first one alone: it may be hopeless.
             seeds = range(self.first_seed + done, self.first_seed + (all_seeds if done else 1))
-            trainings = [self.toolbox.start(self, seed) for seed in seeds]
-            self.look_ahead(attempt)
             try:
-                for training in trainings:
-                    attempt = attempt.model_copy(update=self.add(attempt, *training.result()))
-                    registry.put(attempt)
+                with self.start(seeds) as trainings:
                     self.look_ahead(attempt)
+                    for training in trainings:
+                        attempt = attempt.model_copy(update=self.add(attempt, *training.result()))
+                        registry.put(attempt)
+                        self.look_ahead(attempt)
             except EvaluationError as error:
                 kept = {name: attempt.metrics_summary[name] for name in STRUCTURE}
                 changes = _failed(error.reason) | {"metrics_summary": kept}
                 attempt = attempt.model_copy(update=changes)
                 registry.put(attempt)
-            finally:
-                for training in trainings:
-                    training.cancel()  # what has not begun is not wanted any more
         return attempt
 
     def confirm(self, attempt: Attempt) -> Attempt:
@@ -146,23 +144,30 @@ class Trial:
         count = self.toolbox.params.confirmation_seeds
         first = CONFIRMING + self.toolbox.settings.seed * count
         seeds = range(first + len(attempt.confirmation), first + count)
-        trainings = [self.toolbox.start(self, seed) for seed in seeds]
         folder = self.toolbox.workspace.root / attempt.experiment_dir
         try:
-            for training in trainings:
-                result, weights = training.result()
-                write_bytes(folder / name_weights(result.seed), weights)
-                results = [*attempt.confirmation, asdict(result)]
-                attempt = attempt.model_copy(update={"confirmation": results})
-                registry.put(attempt)
+            with self.start(seeds) as trainings:
+                for training in trainings:
+                    result, weights = training.result()
+                    write_bytes(folder / name_weights(result.seed), weights)
+                    results = [*attempt.confirmation, asdict(result)]
+                    attempt = attempt.model_copy(update={"confirmation": results})
+                    registry.put(attempt)
         except EvaluationError as error:
             notes = [*attempt.notes, f"not confirmed: {error.reason}"]
             attempt = attempt.model_copy(update={"notes": notes, "confirmation": []})
             registry.put(attempt)
+        return attempt
+
+    @contextmanager
+    def start(self, seeds: Iterable[int]) -> Iterator[list[Future[tuple[SeedResult, bytes]]]]:
+        """Begin trainings on seeds; those that have not begun by the end are cancelled."""
+        trainings = [self.toolbox.start(self, seed) for seed in seeds]
+        try:
+            yield trainings
         finally:
             for training in trainings:
                 training.cancel()
-        return attempt
 
     def is_usable(self, attempt: Attempt) -> bool:
         """Whether an earlier attempt of the same digest is the result of this evaluation.
