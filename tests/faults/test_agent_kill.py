@@ -27,8 +27,7 @@ from loopback import Reply, Request, Server, status
 from sandboxes import needs_sandbox
 from scripted_llm import reply
 
-from genlab.agent.record import read_attempts
-from genlab.agent.registry import RESULTS, Attempt
+from genlab.agent.registry import RESULTS, Attempt, Registry
 from genlab.agent.workspace import JOURNAL, PROJECT, Workspace
 from genlab.core.io import read_json
 
@@ -61,7 +60,7 @@ class Victim:
 
     @property
     def attempts(self) -> list[Attempt]:
-        return read_attempts(self.workspace)
+        return Registry(self.workspace).numbered()
 
     @property
     def outcomes(self) -> list[dict[str, Any]]:

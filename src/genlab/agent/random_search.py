@@ -102,7 +102,7 @@ def write_drawn(settings: Settings, workspace: Workspace, target: Path) -> list[
     shutil.rmtree(part, ignore_errors=True)
     drawn = lay_out(part, settings.goal, settings.search_key)
     registry = Registry(drawn)
-    attempts = sorted(filter(_is_numbered, Registry(workspace).attempts()), key=_number)
+    attempts = Registry(workspace).numbered()
     names = {attempt.run_id: f"search_{attempt.number:04d}" for attempt in attempts}
     for attempt in attempts:
         folder = drawn.experiments / names[attempt.run_id]
@@ -171,11 +171,3 @@ class SearchLoop(Loop):
         config, training = following.design
         source = assemble(self.toolbox, config).source
         return Trial(self.toolbox, source, following.model_name, training)
-
-
-def _is_numbered(attempt: Attempt) -> bool:
-    return attempt.number > 0
-
-
-def _number(attempt: Attempt) -> int:
-    return attempt.number

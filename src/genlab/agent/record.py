@@ -247,10 +247,4 @@ def read_run(workspace: Workspace) -> RunRecord:
         fault = "is damaged or of another version of genlab"
         raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error
     beside = Workspace(workspace.root / SEARCH)
-    return RunRecord(workspace, *found, read_attempts(workspace), read_attempts(beside))
-
-
-def read_attempts(workspace: Workspace) -> list[Attempt]:
-    """The run's attempts in order; what people evaluated with the tools is left out."""
-    found = [each for each in Registry(workspace).attempts() if each.number]
-    return sorted(found, key=lambda each: each.number)
+    return RunRecord(workspace, *found, Registry(workspace).numbered(), Registry(beside).numbered())

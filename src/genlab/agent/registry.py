@@ -154,6 +154,11 @@ class Registry:
                 raise GenlabError(f"{path}: {fault}") from error
         return sorted(found, key=lambda each: (each.timestamp, each.run_id))
 
+    def numbered(self) -> list[Attempt]:
+        """The run's attempts in order; what people evaluated with the tools is left out."""
+        attempts = [attempt for attempt in self.attempts() if attempt.number]
+        return sorted(attempts, key=lambda attempt: attempt.number)
+
     def put(self, attempt: Attempt) -> None:
         """Add `attempt`, or replace the one with its run_id."""
         with self.locked():
