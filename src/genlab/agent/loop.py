@@ -112,9 +112,8 @@ class Run:
         if change and latest.verdict != "met" and not latest.failure:
             changes["decision"] = f"Iterate: {change}"
         self.attempts[-1] = latest.model_copy(update=changes)
-        registry = Registry(self.toolbox.workspace)
-        registry.put(self.attempts[-1])
-        registry.write()
+        # Other programs read of it after the next decision, or at the end.
+        Registry(self.toolbox.workspace).put(self.attempts[-1])
 
 
 @dataclass
@@ -151,7 +150,7 @@ class Loop(Run):
             if draft is None:
                 break
             drafts.append(draft)
-            for note in draft.notes:
+            for note in dict.fromkeys(draft.notes):  # a model may repeat itself
                 self.progress(f"  {note}")
         return drafts
 
