@@ -1,8 +1,7 @@
 """A person's head in a frame, its mask, and how framed pictures differ.
 
-A frame is 320 pixels square and shows a face upright, 104 pixels wide from jaw to jaw. The person
-mask is MediaPipe's selfie segmentation (Apache-2.0, `data/selfie_segmentation.tflite`), run by
-OpenCV; a head is what it shows above the chin.
+A frame is 320 pixels square and shows a face upright, 104 pixels wide from jaw to jaw. A head is
+what the person mask of `segmentation` shows above the chin.
 
 Dense gradients at three scales say where hair, outline and features lie; slow colour says what
 colour they have. Pictures are CIELAB, (FRAME, FRAME, 3), and compared after a small shift.
@@ -12,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.faces import Array, Face, Image, Points, eye_line, resized, scaled
+from genlab.benchmark.scoring.faces import Array, Face, Image, Points, eye_line, scaled
 from genlab.benchmark.scoring.geometry import (
     STILL,
     Field,
@@ -30,13 +26,10 @@ from genlab.benchmark.scoring.geometry import (
     register,
     sample,
 )
-from genlab.core.errors import GenlabError
-from genlab.core.io import sha256
+from genlab.benchmark.scoring.segmentation import person_probability
 
 FRAME = 320
 FACE = 104.0
-WEIGHTS = Path(__file__).parent / "data" / "selfie_segmentation.tflite"
-SHA256 = "8d13b7fae74af625c641226813616a2117bd6bca19eb3b75574621fc08557f27"
 PERSON = 0.5  # probability from which a pixel shows a person
 NECK = 0.06  # how far a head goes below the chin, in heights from chin to brow
 ASIDE = 1.15  # half the width of a head at most, in widths of the face
@@ -101,14 +94,6 @@ def lab(image: Image) -> Field:
     return cv2.cvtColor(image, cv2.COLOR_RGB2LAB).astype(np.float32)
 
 
-def person_probability(frame: Image) -> Field:
-    """(height, width) in [0, 1]: the probability that a pixel shows a person."""
-    network = _network()
-    network.setInput(cv2.dnn.blobFromImage(resized(frame, (256, 256)).astype(np.float32) / 255))
-    found: Field = network.forward().reshape(256, 256)
-    return cv2.resize(found, frame.shape[1::-1], interpolation=cv2.INTER_LINEAR)
-
-
 def head_mask(frame: Image, points: Points) -> Mask:
     """(height, width): hair, face and ears of the person whose landmarks are `points`."""
     tall = float(points[8, 1] - points[17:27, 1].mean())
@@ -120,15 +105,6 @@ def head_mask(frame: Image, points: Points) -> Mask:
     _, labels = cv2.connectedComponents(own.astype(np.uint8))
     nose = labels[tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))]
     return labels == nose if nose else own
-
-
-@lru_cache(maxsize=1)
-def _network() -> Any:
-    if not WEIGHTS.is_file() or sha256(WEIGHTS) != SHA256:
-        raise GenlabError(
-            f"{WEIGHTS} is not the file that the scores are pinned to; reinstall genlab"
-        )
-    return cv2.dnn.readNetFromTFLite(str(WEIGHTS))
 
 
 def aligned(picture: Field, onto: Field, where: Mask) -> Field:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from genlab.benchmark.cases import Case, Region
-from genlab.benchmark.scoring import faces, head, pictures
+from genlab.benchmark.scoring import faces, pictures, segmentation
 from genlab.benchmark.scoring.background import background
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
@@ -75,7 +75,7 @@ def versions() -> dict[str, str]:
     return {
         "constants": VERSION,
         "constants_digest": DIGEST,
-        "selfie_segmentation": head.SHA256,
+        "selfie_segmentation": segmentation.SHA256,
         **faces.versions(),
     }
 
