@@ -45,14 +45,14 @@ def find_persons(cases: Path) -> list[Person]:
     for name, number in HELD_OUT.items():
         case = load_case(cases / name)
         image = np.asarray(case.open_template())
-        found = sorted(faces.found(image), key=lambda face: face.box[0])
-        if len(found) != number:
+        persons = faces.from_left(faces.found(image))
+        if len(persons) != number:
             raise GenlabError(
-                f"{case.template} shows {len(found)} faces, not {number}; restore it with:"
+                f"{case.template} shows {len(persons)} faces, not {number}; restore it with:"
                 f" git checkout {cases / name}"
             )
         people += [
             Person(f"{name}/{place}", case.template, image, face)
-            for place, face in enumerate(found, start=1)
+            for place, face in enumerate(persons, start=1)
         ]
     return people

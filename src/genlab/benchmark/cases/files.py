@@ -114,9 +114,9 @@ def region_of(face: Face, size: tuple[int, int]) -> Region:
 
 
 def find_regions(image: Image.Image) -> list[Region]:
-    """Regions of the faces of an image, from left to right."""
-    found = sorted(faces.found(np.asarray(image)), key=lambda face: face.box)
-    return [region_of(face, image.size) for face in found]
+    """Regions of the faces of an image, in the order in which persons are numbered."""
+    persons = faces.from_left(faces.found(np.asarray(image)))
+    return [region_of(face, image.size) for face in persons]
 
 
 def slug(text: str) -> str:

@@ -49,16 +49,16 @@ class Photograph:
 
     @classmethod
     def read(cls, path: Path, *, single: bool = False) -> Photograph:
-        """Read the photograph; `single` requires exactly one face, otherwise the largest counts."""
+        """Read the photograph; `single` requires one person in front, else the largest counts."""
         image = np.asarray(shrink(read_photograph(path), TEMPLATE_SIDE))
-        found = faces.found(image)
-        if not found:
+        persons = faces.in_front(faces.found(image))
+        if not persons:
             raise GenlabError(f"{path}: no face was found; choose a photograph that shows one")
-        if single and len(found) > 1:
+        if single and len(persons) > 1:
             raise GenlabError(
-                f"{path}: {len(found)} faces were found; crop the photograph to one person"
+                f"{path}: {len(persons)} faces were found; crop the photograph to one person"
             )
-        return cls(path, image, found[0])
+        return cls(path, image, persons[0])
 
 
 def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool) -> list[str]:

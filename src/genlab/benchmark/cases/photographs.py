@@ -84,14 +84,17 @@ def shrink(image: Image.Image, longest: int) -> Image.Image:
 
 
 def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image:
-    """Head and shoulders of the one person shown. Raises a `GenlabError` where there is not one."""
+    """Head and shoulders of the one person shown; bystanders in the background do not count.
+
+    Raises a `GenlabError` where there is not one.
+    """
     from genlab.benchmark.scoring import faces  # OpenCV is an extra
 
-    found = faces.found(np.asarray(image))
-    if len(found) != 1:
-        count = "no face is found" if not found else f"{len(found)} faces are found"
+    persons = faces.in_front(faces.found(np.asarray(image)))
+    if len(persons) != 1:
+        count = "no face is found" if not persons else f"{len(persons)} faces are found"
         raise GenlabError(f"{name}: {count}; an avatar shows one person, from the front")
-    return crop_head(image, found[0])
+    return crop_head(image, persons[0])
 
 
 def crop_head(image: Image.Image, face: Face) -> Image.Image:

@@ -7,10 +7,14 @@ consider two faces within 0.6 one person. The weights come with `face-recognitio
 
 The detector finds upright faces within about 45 degrees of the camera. A face in profile, bowed far
 or half covered is not found: that is an outcome, not a low score.
+
+`found` searches a photograph as it is and enlarged, so that a small face counts beside a large one.
+`from_left` is the order in which persons are numbered everywhere.
 """
 
+import hashlib
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +37,11 @@ SAME = 0.5  # embedding distance up to which two faces count as one person
 MIN_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
 MIN_SCORE_NEAR = -0.2  # the same where a face is known to have been: a soft one still counts
 LONGEST = 1024  # side to which a picture is scaled before it is searched
+ENLARGED = 2048  # the same of the second search, which finds faces of 3 % of the longer side
+MOST_ENLARGED = 4.0  # a smaller picture has no detail to find
+COLUMN = 0.6  # distances of the eyes by which faces above one another may stand aside
+BYSTANDER = 1 / 3  # width, as a share of the largest face's, up to which a face is background
+REMEMBERED = 64  # photographs whose faces are kept
 JITTER = (
     (0.0, 0.0, 1.0),
     (0.04, 0.0, 1.0),
@@ -49,7 +58,7 @@ PINNED = {
         "55533b28a95800a551ba546ba62fe69625c7e95a7061c338adffead08719da30"
     ),
 }
-_ONE = RLock()  # dlib's objects are not thread-safe
+_ONE = RLock()  # dlib's objects are not thread-safe; it guards them and what is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +86,15 @@ class Face:
         """Width of the box."""
         return self.box[2] - self.box[0]
 
+    @property
+    def middle(self) -> tuple[float, float]:
+        """Mean of the landmarks, (x, y)."""
+        x, y = self.landmarks.mean(axis=0).tolist()
+        return x, y
+
+
+_remembered: dict[str, list[Face]] = {}
+
 
 def identity_distance(first: Face, second: Face) -> float:
     """Distance of two faces' embeddings: 0 the same picture, up to `SAME` the same person."""
@@ -84,21 +102,49 @@ def identity_distance(first: Face, second: Face) -> float:
 
 
 def found(image: Image) -> list[Face]:
-    """All faces of `image`, largest first.
+    """All faces of a photograph, largest first.
 
-    image: it is searched with its longer side scaled down to LONGEST pixels, and once more doubled
-    where none is found. Landmarks are set in `image` itself.
+    The picture is searched with its longer side at most LONGEST pixels, and once more at ENLARGED,
+    whatever the file's size is, for the faces that the first search missed. Landmarks are set in
+    `image` itself. The faces of the last REMEMBERED photographs are kept by their pixels.
     """
+    key = hashlib.sha256(image.tobytes()).hexdigest() + str(image.shape)
     with _ONE:
-        seen = _boxes(image) or _boxes(image, upsample=1)
-        faces = [_face(image, box, score) for box, score in seen]
-    return sorted(faces, key=lambda face: (-face.width, face.box))
+        if key not in _remembered:
+            if len(_remembered) == REMEMBERED:
+                del _remembered[next(iter(_remembered))]
+            faces = [_face(image, box, score) for box, score in _search(image)]
+            _remembered[key] = sorted(faces, key=lambda face: (-face.width, face.box))
+        return [*_remembered[key]]
+
+
+def from_left(faces: Sequence[Face]) -> list[Face]:
+    """The faces of a photograph in the order in which persons are numbered.
+
+    From left to right by the middles of the landmarks; faces above one another, at most COLUMN of
+    the leftmost one's eyes aside, from top to bottom. Boxes would not do: their sizes are steps of
+    the detector, and differ with the size and format of the file.
+    """
+    rest = sorted(faces, key=lambda face: face.middle)
+    ordered: list[Face] = []
+    while rest:
+        furthest = rest[0].middle[0] + COLUMN * rest[0].eyes
+        column = [face for face in rest if face.middle[0] <= furthest]
+        ordered += sorted(column, key=lambda face: face.middle[::-1])
+        rest = rest[len(column) :]
+    return ordered
+
+
+def in_front(faces: Sequence[Face]) -> list[Face]:
+    """The faces without bystanders, who are at most BYSTANDER of the largest one's width."""
+    largest = max((face.width for face in faces), default=0)
+    return [face for face in faces if face.width > BYSTANDER * largest]
 
 
 def boxes(image: Image) -> list[Box]:
-    """Where faces are, without landmarks and embeddings: a fifth of the time of `found`."""
+    """Where faces are, by the first search of `found` alone and without landmarks."""
     with _ONE:
-        return [_whole(box) for box, _ in _boxes(image)]
+        return [_whole(box) for box, _ in _boxes(image, _first_scale(image))]
 
 
 def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
@@ -137,19 +183,41 @@ def _window(image: Image, middle: Points, reach: float) -> tuple[Image, Points]:
     return np.ascontiguousarray(image[low[1] : high[1], low[0] : high[0]]), low
 
 
-def _boxes(
-    image: Image, scale: float = 0.0, upsample: int = 0, threshold: float = MIN_SCORE
-) -> list[tuple[Points, float]]:
-    """Boxes (left, top, right, bottom) in pixels of `image`, and the detector's margins.
+def _search(image: Image) -> list[tuple[Points, float]]:
+    """Boxes and margins of both searches; where both find a face, the box of the first."""
+    scale = _first_scale(image)
+    small = scaled(image, scale)
+    first = _boxes(small, 1.0)
+    second = _boxes(small, min(MOST_ENLARGED, ENLARGED / max(small.shape[:2])))
+    missed = [
+        (box, score)
+        for box, score in second
+        if all(are_apart(_whole(box), _whole(other)) for other, _ in first)
+    ]
+    return [(box / scale, score) for box, score in (*first, *missed)]
 
-    scale: at which it is searched; 0 for a longer side of at most LONGEST.
-    """
-    scale = scale or min(1.0, LONGEST / max(image.shape[:2]))
-    rectangles, scores, _ = models().detector.run(scaled(image, scale), upsample, threshold)
+
+def _first_scale(image: Image) -> float:
+    return float(min(1.0, LONGEST / max(image.shape[:2])))
+
+
+def _boxes(image: Image, scale: float, threshold: float = MIN_SCORE) -> list[tuple[Points, float]]:
+    """Boxes (left, top, right, bottom) in pixels of `image`, searched at `scale`, and margins."""
+    rectangles, scores, _ = models().detector.run(scaled(image, scale), 0, threshold)
     return [
         (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
         for r, score in zip(rectangles, scores, strict=True)
     ]
+
+
+def are_apart(first: Box, second: Box) -> bool:
+    """Whether the middle of the first box lies outside the second, and the other way round."""
+
+    def outside(a: Box, b: Box) -> bool:
+        x, y = (a[0] + a[2]) / 2, (a[1] + a[3]) / 2
+        return not (b[0] <= x <= b[2] and b[1] <= y <= b[3])
+
+    return outside(first, second) and outside(second, first)
 
 
 def _whole(box: Points) -> Box:

@@ -195,7 +195,7 @@ def _count_faces(
     others = [
         face
         for face in pictures.everyone(file)
-        if all(_are_apart(face.box, person.box) for person in people)
+        if all(faces.are_apart(face.box, person.box) for person in people)
     ]
     notes = []
     kept = float(sum(face is not None for face in results))
@@ -211,20 +211,10 @@ def _count_faces(
             notes.append("a person who was not to be swapped is gone or changed")
     expected = len(people) + len(others)
     known = [face.box for face in (*people, *others)]
-    extra = sum(all(_are_apart(box, old) for old in known) for box in faces.boxes(after))
+    extra = sum(all(faces.are_apart(box, old) for old in known) for box in faces.boxes(after))
     if extra:
         notes.append(f"additional faces: {extra}")
     return kept / (expected + extra), notes
-
-
-def _are_apart(first: Box, second: Box) -> bool:
-    """Whether the middle of the first box lies outside the second, and the other way round."""
-
-    def outside(a: Box, b: Box) -> bool:
-        x, y = (a[0] + a[2]) / 2, (a[1] + a[3]) / 2
-        return not (b[0] <= x <= b[2] and b[1] <= y <= b[3])
-
-    return outside(first, second) and outside(second, first)
 
 
 def _scaled(region: Region, scale: float) -> Box:
