@@ -1,11 +1,17 @@
-"""Faces: found where they are, upright or tilted, by the weights that are pinned."""
+"""Faces: found where they are, upright, tilted or small, and numbered the same everywhere."""
+
+import io
+from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 import skimage.data
 from refusals import refused
 from skimage.transform import rotate
 
+from genlab.benchmark.cases.files import find_regions
+from genlab.benchmark.cases.photographs import crop_avatar
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
 
@@ -13,6 +19,20 @@ from genlab.benchmark.scoring.faces import Image
 @pytest.fixture(scope="module")
 def astronaut() -> Image:
     return np.asarray(skimage.data.astronaut())
+
+
+def lay(size: tuple[int, int], *parts: tuple[Image, float, tuple[int, int]]) -> PIL.Image.Image:
+    """Photographs on grey, each at a scale and a place."""
+    sheet = PIL.Image.new("RGB", size, (120, 120, 120))
+    for image, scale, place in parts:
+        sheet.paste(PIL.Image.fromarray(faces.scaled(image, scale)), place)
+    return sheet
+
+
+def middles(image: PIL.Image.Image) -> Any:
+    """(persons, 2): where the persons are in shares of the width, by number."""
+    persons = faces.from_left(faces.found(np.asarray(image)))
+    return np.array([face.middle for face in persons]) / image.width
 
 
 def test_a_leaning_head_keeps_its_landmarks(astronaut: Image) -> None:
@@ -28,6 +48,55 @@ def test_a_leaning_head_keeps_its_landmarks(astronaut: Image) -> None:
 def test_no_face_where_there_is_none(astronaut: Image) -> None:
     assert faces.near(astronaut, [(380, 40, 480, 140), (10, 10, 10, 10)]) == [None, None]
     assert faces.found(np.full((300, 300, 3), 128, dtype=np.uint8)) == []
+
+
+def test_a_small_face_is_found_beside_a_large_one(astronaut: Image, template: Image) -> None:
+    group = lay((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
+    assert len(faces.boxes(np.asarray(group))) == 1  # the first search finds the large one only
+    small, large = find_regions(group)
+    assert small.left < 200 < 400 < large.left
+    assert small.width < 50 < 200 < large.width
+
+
+@pytest.mark.parametrize("size", [(512, 384), (2048, 1536)])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_another_size_or_format_has_the_same_numbers(
+    astronaut: Image, template: Image, size: tuple[int, int], kind: str
+) -> None:
+    parts = [(template, 0.5, (600, 60)), (astronaut, 0.6, (90, 420)), (astronaut, 0.8, (300, 90))]
+    group, buffer = lay((1024, 768), *parts), io.BytesIO()
+    group.resize(size).save(buffer, kind)
+    with PIL.Image.open(buffer) as other:
+        np.testing.assert_allclose(middles(group), middles(other), atol=0.004)
+    assert middles(group).shape == (3, 2)
+
+
+def test_persons_above_one_another_are_numbered_from_the_top(astronaut: Image) -> None:
+    """Middles that are a pixel aside, as on a sheet of portraits, say nothing about who is left."""
+    aside = (0, 1, -1, 2)
+    rows = [(astronaut, 0.5, (100 + aside[row], 256 * row)) for row in range(4)]
+    right = [(astronaut, 0.5, (400 - aside[row], 256 * row)) for row in range(4)]
+    x, y = middles(lay((700, 1024), *right, *rows)).T
+    assert np.all(np.diff(x[[0, 3, 4, 7]]) > [-0.01, 0.3, -0.01])
+    assert np.all(np.diff(y.reshape(2, 4)) > 0)
+
+
+def test_an_avatar_may_have_bystanders_but_no_company(astronaut: Image, template: Image) -> None:
+    alone = crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 0.4, (40, 300))))
+    assert [face.width > 150 for face in faces.found(np.asarray(alone))] == [True]
+    with refused(2, "one person"):
+        crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 1.2, (-90, 100))))
+
+
+def test_faces_are_remembered_by_pixels(astronaut: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[Image] = []
+    search = faces._search
+    monkeypatch.setattr(faces, "_search", lambda image: searched.append(image) or search(image))
+    monkeypatch.setattr(faces, "_remembered", {})
+    for image in (astronaut, astronaut.copy(), astronaut[:, ::-1], astronaut):
+        faces.found(image).clear()  # what a caller does to the list is his own
+    assert len(searched) == 2
+    assert len(faces.found(astronaut)) == 1
 
 
 def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
