@@ -6,8 +6,13 @@ sofa-one-of-three, stairs-two-of-four, astronaut-officer and officer-astronaut, 
 `sample1.jpg` and `sample2.jpg` of the same package, which are not shipped, and on the ground-truth
 cases of `swap_photographs.CALIBRATION`, in which the astronaut and the officer occur. HELD_OUT was
 scored with version 1 of the constants before and with version 2 once; nothing was set on it.
+
+HELD_OUT is seven people in two photographs, who are each other's avatars. Their rates are a sample
+of few people and say nothing of a third photograph: an interval over persons is Student's, with six
+degrees of freedom, and the rate of each photograph stands beside it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +22,7 @@ from genlab.benchmark.cases import load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.core.errors import GenlabError
+from genlab.core.stats import share_interval, student_interval
 
 HELD_OUT = {"party-turned-heads": 3, "window-four-avatars": 4}
 """The number of persons in the template of each case."""
@@ -56,3 +62,23 @@ def find_persons(cases: Path) -> list[Person]:
             for place, face in enumerate(persons, start=1)
         ]
     return people
+
+
+def person_interval(held: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
+    """95 % interval of the rate that held, by Student's t over the rates of persons.
+
+    Where every order held, the lower end is Wilson's for as many successes as there are persons.
+    """
+    rates = [float(np.mean(values)) for values in held.values()]
+    if min(rates) == 1.0:
+        return float(share_interval(len(rates), len(rates))["low"]), 1.0
+    interval = student_interval(rates)
+    return max(interval["low"], 0.0), min(interval["high"], 1.0)
+
+
+def photograph_rates(held: Mapping[str, Sequence[bool]]) -> dict[str, float]:
+    """The rate that held in each photograph; persons are named `<case>/<place>`."""
+    values: dict[str, list[bool]] = {}
+    for name, own in held.items():
+        values.setdefault(name.partition("/")[0], []).extend(own)
+    return {name: float(np.mean(own)) for name, own in values.items()}

@@ -5,7 +5,8 @@ template for the three most similar others in turn; eight pictures of each pair 
 untouched, wrong person, pasted rectangle, local swap, the same blurred in three strengths, and
 warped by triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is
 wrong, a picture without a score is below every score, and two such pictures are no pair. The
-interval resamples template persons; `by_person` holds the rate of each with Wilson's interval.
+interval is Student's over the seven persons; `by_person` holds the rate of each with Wilson's
+interval, `by_photograph` that of each of the two photographs.
 
 `swap.headroom.*`: ground-truth cases (`swap_photographs`), whose ideal result is a photograph.
 Means over the cases of CALIBRATION: `ideal` is the minimum over the ideal and the degraded ideals
@@ -34,7 +35,7 @@ from scipy.interpolate import LinearNDInterpolator
 
 from benchmarks import swap_photographs
 from benchmarks.harness import ROOT, Repeats, Result, benchmark, wall_seconds
-from benchmarks.swap_persons import Person, find_persons
+from benchmarks.swap_persons import Person, find_persons, person_interval, photograph_rates
 from benchmarks.swap_photographs import build_case
 from genlab.benchmark.cases import Case, Swap
 from genlab.benchmark.cases.files import region_of
@@ -46,7 +47,6 @@ from genlab.benchmark.tools import controls
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
 from genlab.benchmark.tools.local import blend, lay_over, match_tone
 from genlab.core.errors import GenlabError
-from genlab.core.stats import resampled_sums, share_interval
 from genlab.evaluation.reports.targets import read_targets
 
 CASES = Path("cases")
@@ -156,19 +156,6 @@ def ordered(people: list[Person], folder: Path) -> dict[str, list[bool]]:
     return held
 
 
-def person_interval(held: dict[str, list[bool]]) -> tuple[float, float]:
-    """95 % bootstrap interval of the rate that held, over template persons.
-
-    Where every order held, the lower end is Wilson's for as many successes as there are persons.
-    """
-    counts = [(sum(values), len(values)) for values in held.values()]
-    if all(right == n for right, n in counts):
-        return float(share_interval(len(counts), len(counts))["low"]), 1.0
-    sums = resampled_sums(counts, bootstrap=2000, seed=SEED)
-    low, high = np.quantile(sums[:, 0] / sums[:, 1], (0.025, 0.975))
-    return float(low), float(high)
-
-
 @benchmark("swap.ordered")
 def swap_ordered() -> Iterator[Result]:
     """Measure how often the score orders a better and a worse picture."""
@@ -179,7 +166,8 @@ def swap_ordered() -> Iterator[Result]:
         found = Result.rate(person, sum(values), len(values))
         by_person[person] = {"n": found.n, "value": found.value, "interval": found.interval}
     n = sum(map(len, held.values()))
-    rate, details = sum(map(sum, held.values())) / n, {"by_person": by_person}
+    rate = sum(map(sum, held.values())) / n
+    details = {"by_person": by_person, "by_photograph": photograph_rates(held)}
     yield Result("swap.ordered", rate, person_interval(held), n, (SEED,), details=details)
 
 
