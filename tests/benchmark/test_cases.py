@@ -25,7 +25,9 @@ def test_the_cases_of_the_demo_are_sound_free_and_small(root: Path) -> None:
     assert len(cases) == 7
     assert {len(case.swaps) for case in cases} >= {1, 2}
     for case in cases:
-        assert case.consent
+        assert case.may_run
+        assert case.consent is None  # nobody asked the persons shown
+        assert all("not documented" in source.consent for source in case.sources.values())
         assert {source.licence for source in case.sources.values()} <= {
             "MIT",
             "public domain (work of the United States government)",
@@ -110,6 +112,23 @@ def test_a_case_without_consent_is_skipped_with_a_line(tmp_path: Path) -> None:
     cases, [line] = split_by_consent(load_cases(tmp_path))
     assert [case.case_id for case in cases] == ["case-002"]
     assert "case-001/case.yaml" in line
+
+
+def test_a_basis_stands_in_the_place_of_consent(tmp_path: Path) -> None:
+    case = make_case(tmp_path, 1)
+    text = (case.folder / CASE_FILE).read_text()
+    (case.folder / CASE_FILE).write_text(text.replace("consent: true", "basis: public domain"))
+    public = load_case(case.folder)
+    assert (public.consent, public.may_run, public.digest) == (None, True, case.digest)
+    assert "public domain" in public.permission
+    copy = write_case(tmp_path / "copy", **dict(public))
+    assert (copy.consent, copy.basis) == (None, "public domain")
+    asked = write_case(tmp_path / "asked", **{**dict(public), "basis": "", "consent": False})
+    assert split_by_consent([copy, asked])[0] == [copy]
+    for fault in ("", "consent: true\nbasis: public domain", "consent: false\nbasis: mine"):
+        (case.folder / CASE_FILE).write_text(text.replace("consent: true", fault))
+        with refused(case.folder, "consent"):
+            load_case(case.folder)
 
 
 def test_private_cases_are_listed_copied_and_deleted_to_a_bin(tmp_path: Path) -> None:
@@ -240,6 +259,6 @@ def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> 
     assert len(list(generate_demo(tmp_path))) == 7
     made, shipped = load_cases(tmp_path), load_cases(root / "cases")
     for one, known in zip(made, shipped, strict=True):
-        assert (one.title, one.sources, one.consent) == (known.title, known.sources, True)
+        assert (one.title, one.sources, one.basis) == (known.title, known.sources, known.basis)
         assert one.digest == known.digest
     assert all("kept as it is" in str(line) for line in generate_demo(root / "cases"))

@@ -107,6 +107,7 @@ def _inline_case(case: Case) -> dict[str, Any]:
         "template": _inline(case.template, SIDE),
         "avatars": {name: _inline(path, AVATAR_SIDE) for name, path in avatars.items()},
         "sources": case.sources,
+        "permission": case.permission,
     }
 
 

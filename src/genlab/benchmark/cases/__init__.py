@@ -66,6 +66,7 @@ class Source(_Part):
     title: str = ""
     author: str = ""
     licence: str = Field(min_length=1, description="What allows its use.")
+    consent: str = Field(default="", description="What the consent of the persons shown rests on.")
     url: str = ""
 
 
@@ -84,7 +85,10 @@ class Case(_Part):
 
     version: Literal[1] = Field(description="Version of this format.")
     title: str = Field(min_length=1, description="What the case shows, one line.")
-    consent: bool = Field(description="Whether all persons shown agree to this use.")
+    consent: bool | None = Field(
+        default=None, description="Whether all persons shown agree to this use."
+    )
+    basis: str = Field(default="", description="What allows it where no consent is documented.")
     template: File = Field(description="Photograph whose persons are replaced.")
     avatars: dict[str, File] = Field(min_length=1, description="Photograph of each avatar.")
     swaps: list[Swap] = Field(min_length=1, description="Who replaces whom.")
@@ -99,6 +103,10 @@ class Case(_Part):
 
     @model_validator(mode="after")
     def _consistent(self) -> Case:
+        if self.consent is None and not self.basis:
+            raise ValueError("consent is missing; write true where all persons shown agree")
+        if self.consent is not None and self.basis:
+            raise ValueError("basis stands in the place of consent; remove one of them")
         for name in self.avatars:
             if not _NAME.fullmatch(name) or name == "template":
                 raise ValueError(f"avatars.{name}: a name is a-z, 0-9, _ and -; rename it")
@@ -134,6 +142,18 @@ class Case(_Part):
     def is_private(self) -> bool:
         """Whether it is a user's case."""
         return self._folder.parent.name == PRIVATE
+
+    @property
+    def may_run(self) -> bool:
+        """Whether runs take it: the persons shown agree, or a basis is stated in its place."""
+        return bool(self.consent or self.basis)
+
+    @property
+    def permission(self) -> str:
+        """What allows the use of its photographs, in words."""
+        if self.basis:
+            return f"the persons' consent is not documented; basis of use: {self.basis}"
+        return "all persons shown agree" if self.consent else "no consent"
 
     @property
     def size(self) -> tuple[int, int]:
@@ -254,6 +274,6 @@ def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
     skipped = [
         f"case {case.case_id} skipped: {describe_missing_consent(case)}"
         for case in cases
-        if not case.consent
+        if not case.may_run
     ]
-    return [case for case in cases if case.consent], skipped
+    return [case for case in cases if case.may_run], skipped

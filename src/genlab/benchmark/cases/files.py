@@ -28,9 +28,10 @@ HEAD = """\
 # A case of the person-swap benchmark: an avatar replaces the person at a region of the template.
 # Regions are faces in pixels of the upright template, from its top left corner. A program found
 # them: where one is wrong, correct its numbers here.
-# consent: whether all persons shown agree to this use, or the photographs' licence and purpose
-# allow it. Runs skip a case without consent.
-# sources: where each photograph is from and what allows its use.
+# consent: whether all persons shown agree to this use; without that no run takes the case. For
+# photographs whose persons were not asked, such as the public domain's, basis says what allows the
+# use, in its place.
+# sources: where each photograph is from, and what its licence and its persons' consent rest on.
 """
 
 
@@ -38,7 +39,8 @@ def write_case(
     folder: Path,
     *,
     title: str,
-    consent: bool,
+    consent: bool | None = None,
+    basis: str = "",
     template: Image.Image | Path,
     avatars: Mapping[str, Image.Image | Path],
     swaps: Sequence[Swap],
@@ -60,7 +62,9 @@ def write_case(
     suffixes = {key: image.suffix for key, image in images.items() if isinstance(image, Path)}
     files = {key: key + suffixes.get(key, ".jpg") for key in images}
     content = {
-        **{"version": version, "title": title, "consent": consent, "template": files["template"]},
+        **{"version": version, "title": title},
+        **({"basis": basis} if basis else {"consent": consent}),
+        "template": files["template"],
         **({"ideal": files["ideal"]} if ideal else {}),
         "avatars": {name: files[f"avatar_{name}"] for name in avatars},
         "swaps": [swap.model_dump() for swap in swaps],

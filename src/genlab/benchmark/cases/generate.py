@@ -102,7 +102,7 @@ def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str
     case = write_case(folder, **content)
     persons = len(case.swaps)
     line = f"{folder}: {persons} person{'s' if persons > 1 else ''} to replace"
-    return line if case.consent else f"{line}; set consent in {folder / CASE_FILE} before a run"
+    return line if case.may_run else f"{line}; set consent in {folder / CASE_FILE} before a run"
 
 
 def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> Pairs:

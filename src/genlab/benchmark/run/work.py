@@ -67,7 +67,7 @@ class Work:
         self._cases = load_cases_of(store, run)
         self._sound: set[str] = set()
         for case in self._cases.values():
-            if not case.consent:
+            if not case.may_run:
                 raise GenlabError(describe_missing_consent(case))
         names = [contender.tool_id for contender in self._contenders.values()]
         tools = choose_tools(load_tools() if options.tools is None else options.tools, names)

@@ -23,7 +23,8 @@ class CaseOut(Part):
 
     case_id: CaseId
     title: str
-    consent: bool = Field(description="Runs skip a case without it.")
+    consent: bool = Field(description="Whether all persons shown agree to this use.")
+    basis: str = Field(description="What allows it in the place of consent; runs need either.")
     private: bool = Field(description="Whether it is a user's own case.")
     ground_truth: bool = Field(description="Whether the ideal result is known.")
     template_url: str
@@ -37,7 +38,8 @@ class CaseOut(Part):
         return cls(
             case_id=case.case_id,
             title=case.title,
-            consent=case.consent,
+            consent=bool(case.consent),
+            basis=case.basis,
             private=case.is_private,
             ground_truth=case.ideal is not None,
             template_url=case_image_url(case.case_id, "template"),

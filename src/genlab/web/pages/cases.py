@@ -105,14 +105,18 @@ def make_case(taken: set[str]) -> None:
 
 def edit(case: Case, taken: set[str]) -> None:
     name = st.text_input("Name", case.title, max_chars=200, key=f"title-{case.case_id}")
-    consent = st.checkbox(CONSENT, case.consent, key=f"consent-{case.case_id}")
+    consent = st.checkbox(CONSENT, bool(case.consent), key=f"consent-{case.case_id}")
+    if case.basis:
+        st.caption(label(f"Here {case.permission}."))
     if case.ideal is not None:
         st.caption("Ground truth: the ideal result is known, and tools do not see it.")
     if not case.is_private:
         st.caption("A shipped case: duplicate it to change it.")
     with st.container(horizontal=True):
         if case.is_private and st.button("Save", key=f"save-{case.case_id}", disabled=not name):
-            write_case(case.folder, **{**dict(case), "title": name, "consent": consent})
+            basis = "" if consent else case.basis
+            changed = {"title": name, "basis": basis, "consent": None if basis else consent}
+            write_case(case.folder, **{**dict(case), **changed})
             report(f"Case {case.case_id} is saved.")
         if st.button("Duplicate", key=f"copy-{case.case_id}"):
             case_id = free(f"{case.case_id}-copy", taken)
