@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tifffile
 from PIL import Image, ImageCms
+from profiles import SPACES, encode_in, make_profile
 
 from genlab.core import picture
 from genlab.core.picture import Unreadable, decode, is_picture, turn_upright
@@ -76,6 +77,18 @@ def test_a_profile_is_converted_to_srgb() -> None:
     damaged = decode(encode(image, icc_profile=foreign[:100] + b"\0" * 100), "x")
     np.testing.assert_array_equal(damaged.pixels, np.asarray(image))
     assert "profile unreadable" in damaged.traits
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_profile_counts_and_not_its_name(name: str) -> None:
+    """GIMP embeds "GIMP built-in Linear sRGB": the primaries of sRGB and another curve."""
+    image = two_tones()
+    stored = Image.open(io.BytesIO(encode_in(image, name)))
+    assert np.abs(np.asarray(stored.convert("RGB")).astype(int) - np.asarray(image)).max() > 10
+    kinds = {"whole": stored, "palette": stored.quantize(), "layered": stored.convert("RGBA")}
+    for kind, picture_ in kinds.items():
+        pixels = decode(encode(picture_, icc_profile=make_profile(name)), kind).pixels
+        assert np.abs(pixels.astype(int) - np.asarray(image)).max() <= 6, kind
 
 
 def test_transparency_lies_over_the_background() -> None:

@@ -174,6 +174,7 @@ def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.
             alpha = None
     if image.mode in ("CMYK", "P", "1"):
         traits.append({"CMYK": "CMYK", "P": "palette", "1": "1 bit"}[image.mode])
+        image = image.convert("RGB") if image.mode == "P" else image
     if icc and image.mode in ("RGB", "L", "CMYK") and not _is_srgb(icc):
         image = _convert_profile(image, icc, traits)
     plain = image if image.mode == "L" else image.convert("L" if image.mode == "1" else "RGB")
@@ -186,25 +187,34 @@ def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.
 
 @cache
 def _is_srgb(icc: bytes) -> bool:
+    """Whether a profile's colours are sRGB's to a level or two.
+
+    Names do not tell: "GIMP built-in Linear sRGB" is another curve.
+    """
+    levels = np.linspace(0, 255, 18).round().astype(np.uint8)
+    probe = np.stack(np.meshgrid(levels, levels, levels[::4]), axis=-1).reshape(18, -1, 3)
     try:
-        described = ImageCms.getProfileDescription(ImageCms.ImageCmsProfile(io.BytesIO(icc)))
-    except (ImageCms.PyCMSError, OSError):
+        converted = _to_srgb(Image.fromarray(probe), icc)
+    except (ImageCms.PyCMSError, OSError, ValueError):
         return False
-    return "srgb" in described.lower()
+    return int(np.abs(np.asarray(converted).astype(int) - probe).max()) <= 2
 
 
 def _convert_profile(image: Image.Image, icc: bytes, traits: list[str]) -> Image.Image:
     """Convert colours to sRGB; a picture whose profile is damaged or of other colours stays."""
     try:
-        profile = ImageCms.ImageCmsProfile(io.BytesIO(icc))
-        converted = ImageCms.profileToProfile(
-            image, profile, ImageCms.createProfile("sRGB"), outputMode="RGB"
-        )
+        converted = _to_srgb(image, icc)
     except (ImageCms.PyCMSError, OSError, ValueError):
         traits.append("profile unreadable")
         return image
     traits.append("profile")
-    return converted or image
+    return converted
+
+
+def _to_srgb(image: Image.Image, icc: bytes) -> Image.Image:
+    profile = ImageCms.ImageCmsProfile(io.BytesIO(icc))
+    srgb = ImageCms.createProfile("sRGB")
+    return ImageCms.profileToProfile(image, profile, srgb, outputMode="RGB") or image
 
 
 def _is_deep(image: Image.Image) -> bool:
