@@ -15,6 +15,7 @@ from stage_runs import run_stage
 from streamlit.testing.v1 import AppTest
 
 from genlab.benchmark.cases import load_case
+from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import Opinion
 
@@ -167,6 +168,19 @@ def test_saving_a_case_keeps_a_long_title(page: Open, copied: Path) -> None:
     assert not at.exception
     assert "is saved" in at.success[0].value
     assert load_case(case.folder).title == case.title
+
+
+def test_a_case_keeps_its_basis_until_its_persons_agree(page: Open, copied: Path) -> None:
+    case = make_case(copied / "cases" / "private", 2)
+    write_case(case.folder, **{**dict(case), "consent": None, "basis": "public domain"})
+    for agreed, kept in ((False, (None, "public domain")), (True, (True, ""))):
+        at = page(copied, "cases")
+        at.selectbox(key="chosen").set_value(case.case_id).run()
+        assert "basis of use: public domain" in words(at)
+        at.checkbox(key=f"consent-{case.case_id}").set_value(agreed).run()
+        at.button(key=f"save-{case.case_id}").click().run()
+        saved = load_case(case.folder)
+        assert (saved.consent, saved.basis) == kept
 
 
 def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:
