@@ -21,6 +21,7 @@ import numpy as np
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
+from genlab.benchmark.scoring.persons import from_left
 from genlab.core.errors import GenlabError
 from genlab.core.stats import share_interval, student_interval
 
@@ -51,7 +52,7 @@ def find_persons(cases: Path) -> list[Person]:
     for name, number in HELD_OUT.items():
         case = load_case(cases / name)
         image = np.asarray(case.open_template())
-        persons = faces.from_left(faces.found(image))
+        persons = from_left(faces.found(image))
         if len(persons) != number:
             raise GenlabError(
                 f"{case.template} shows {len(persons)} faces, not {number}; restore it with:"

@@ -24,6 +24,7 @@ import skimage.data
 from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.scoring import faces
+from genlab.benchmark.scoring.persons import from_left
 from genlab.core.errors import GenlabError
 
 COMMANDS = (
@@ -36,7 +37,7 @@ SAMPLES = "package/demo"
 MARGIN = 0.95  # of the face's box, around it
 LONGEST = 1600
 
-# Name: file, and the number of the person in it, as `faces.from_left` numbers them.
+# Name: file, and the number of the person in it, as `persons.from_left` numbers them.
 PHOTOGRAPHS = {
     "portrait": (f"{TESTS}/obama.jpg", 1),
     "speech": (f"{TESTS}/obama2.jpg", 1),
@@ -93,7 +94,7 @@ def crop(folder: Path, name: str, file: str, number: int) -> Path:
     """Write the photograph `name` cut around one person's face."""
     image = read_photograph(folder / file)
     image.thumbnail((LONGEST, LONGEST))
-    persons = faces.from_left(faces.found(np.asarray(image)))
+    persons = from_left(faces.found(np.asarray(image)))
     box = np.array(persons[number - 1].box)
     more = MARGIN * (box[2] - box[0])
     low, high = np.maximum(box[:2] - more, 0), np.minimum(box[2:] + more, image.size)

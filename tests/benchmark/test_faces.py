@@ -1,6 +1,7 @@
 """Faces: found where they are, upright, tilted or small, and numbered the same everywhere."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,13 @@ import skimage.data
 from refusals import refused
 from skimage.transform import rotate
 
+from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.files import find_regions
+from genlab.benchmark.cases.generate import generate
 from genlab.benchmark.cases.photographs import crop_avatar
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
+from genlab.benchmark.scoring.persons import from_left
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def lay(size: tuple[int, int], *parts: tuple[Image, float, tuple[int, int]]) -> 
 
 def middles(image: PIL.Image.Image) -> Any:
     """(persons, 2): where the persons are in shares of the width, by number."""
-    persons = faces.from_left(faces.found(np.asarray(image)))
+    persons = from_left(faces.found(np.asarray(image)))
     return np.array([face.middle for face in persons]) / image.width
 
 
@@ -56,6 +60,26 @@ def test_a_small_face_is_found_beside_a_large_one(astronaut: Image, template: Im
     small, large = find_regions(group)
     assert small.left < 200 < 400 < large.left
     assert small.width < 50 < 200 < large.width
+
+
+def test_pairs_choose_the_small_face_and_nobody_else(
+    astronaut: Image, template: Image, tmp_path: Path
+) -> None:
+    """Without a file of pairs the one in front is replaced, not the bystander."""
+    group = lay((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
+    for folder, image in (("templates", group), ("avatars", PIL.Image.fromarray(astronaut))):
+        (tmp_path / folder).mkdir()
+        image.save(tmp_path / folder / "one.png")
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("template,face,avatar\none.png,1,one.png\n")
+    for number, chosen in enumerate((pairs, None)):
+        root = tmp_path / f"cases-{number}"
+        assert all(
+            isinstance(line, str)
+            for line in generate(tmp_path / "templates", tmp_path / "avatars", root, pairs=chosen)
+        )
+        [swap] = load_case(root / "one").swaps
+        assert (swap.region.width < 50) == (chosen is pairs)
 
 
 @pytest.mark.parametrize("size", [(512, 384), (2048, 1536)])

@@ -17,6 +17,7 @@ from ruamel.yaml import YAML
 from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
+from genlab.benchmark.scoring.persons import from_left
 from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, write_text
@@ -119,7 +120,7 @@ def region_of(face: Face, size: tuple[int, int]) -> Region:
 
 def find_regions(image: Image.Image) -> list[Region]:
     """Regions of the faces of an image, in the order in which persons are numbered."""
-    persons = faces.from_left(faces.found(np.asarray(image)))
+    persons = from_left(faces.found(np.asarray(image)))
     return [region_of(face, image.size) for face in persons]
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case
 from genlab.benchmark.cases.files import find_regions, free, slug, write_case
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
+from genlab.benchmark.scoring.persons import in_front
 from genlab.core.errors import GenlabError
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
@@ -21,7 +22,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 COLUMNS = ("template", "face", "avatar")
 Pairs = list[tuple[int, str]]
-"""Numbers of faces, from 1 and left to right, with the file names of their avatars."""
+"""Numbers of faces, from 1, with the file names of their avatars."""
 SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
@@ -36,8 +37,8 @@ def generate(
 ) -> Iterator[str | GenlabError]:
     """Make a case in `root` of each photograph in `templates`; yields a line or fault on each.
 
-    Without `pairs`, a CSV file of template, face and avatar, the persons of a template, from left
-    to right and at most MAX_PERSONS, are replaced by the next avatars in turn. Raises a
+    Without `pairs`, a CSV file of template, face and avatar, the persons of a template, without
+    bystanders and at most MAX_PERSONS, are replaced by the next avatars in turn. Raises a
     `GenlabError` where a folder holds no usable photograph.
     """
     heads: dict[str, Image.Image] = {}
@@ -106,9 +107,10 @@ def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str
 
 
 def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> Pairs:
-    """The largest faces, left to right, with the next avatars in turn."""
-    numbers = sorted(range(1, len(regions) + 1), key=lambda n: -regions[n - 1].width)
-    largest = sorted(numbers[: min(MAX_PERSONS, len(names))])  # faces are numbered left to right
+    """The largest faces, by number, with the next avatars in turn; bystanders stay."""
+    by_width = sorted(in_front(regions), key=lambda region: -region.width)
+    numbers = [regions.index(region) + 1 for region in by_width]
+    largest = sorted(numbers[: min(MAX_PERSONS, len(names))])
     return [(n, names[(used + turn) % len(names)]) for turn, n in enumerate(largest)]
 
 

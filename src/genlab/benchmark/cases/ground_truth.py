@@ -30,6 +30,7 @@ from genlab.benchmark.scoring.geometry import (
     similarity,
 )
 from genlab.benchmark.scoring.head import frame_matrix, framed, head_mask, lab
+from genlab.benchmark.scoring.persons import in_front
 from genlab.benchmark.tools.face_tool import jaw_width, lab_to_rgb, mix, turn_alike
 from genlab.core.errors import GenlabError
 
@@ -51,7 +52,7 @@ class Photograph:
     def read(cls, path: Path, *, single: bool = False) -> Photograph:
         """Read the photograph; `single` requires one person in front, else the largest counts."""
         image = np.asarray(shrink(read_photograph(path), TEMPLATE_SIDE))
-        persons = faces.in_front(faces.found(image))
+        persons = in_front(faces.found(image))
         if not persons:
             raise GenlabError(f"{path}: no face was found; choose a photograph that shows one")
         if single and len(persons) > 1:

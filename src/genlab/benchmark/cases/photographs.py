@@ -89,8 +89,9 @@ def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image
     Raises a `GenlabError` where there is not one.
     """
     from genlab.benchmark.scoring import faces  # OpenCV is an extra
+    from genlab.benchmark.scoring.persons import in_front
 
-    persons = faces.in_front(faces.found(np.asarray(image)))
+    persons = in_front(faces.found(np.asarray(image)))
     if len(persons) != 1:
         count = "no face is found" if not persons else f"{len(persons)} faces are found"
         raise GenlabError(f"{name}: {count}; an avatar shows one person, from the front")

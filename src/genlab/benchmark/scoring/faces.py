@@ -9,12 +9,12 @@ The detector finds upright faces within about 45 degrees of the camera. A face i
 or half covered is not found: that is an outcome, not a low score.
 
 `found` searches a photograph as it is and enlarged, so that a small face counts beside a large one.
-`from_left` is the order in which persons are numbered everywhere.
+`genlab.benchmark.scoring.persons` numbers what is found.
 """
 
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,8 +39,6 @@ MIN_SCORE_NEAR = -0.2  # the same where a face is known to have been: a soft one
 LONGEST = 1024  # side to which a picture is scaled before it is searched
 ENLARGED = 2048  # the same of the second search, which finds faces of 3 % of the longer side
 MOST_ENLARGED = 4.0  # a smaller picture has no detail to find
-COLUMN = 0.6  # distances of the eyes by which faces above one another may stand aside
-BYSTANDER = 1 / 3  # width, as a share of the largest face's, up to which a face is background
 REMEMBERED = 64  # photographs whose faces are kept
 JITTER = (
     (0.0, 0.0, 1.0),
@@ -116,29 +114,6 @@ def found(image: Image) -> list[Face]:
             faces = [_face(image, box, score) for box, score in _search(image)]
             _remembered[key] = sorted(faces, key=lambda face: (-face.width, face.box))
         return [*_remembered[key]]
-
-
-def from_left(faces: Sequence[Face]) -> list[Face]:
-    """The faces of a photograph in the order in which persons are numbered.
-
-    From left to right by the middles of the landmarks; faces above one another, at most COLUMN of
-    the leftmost one's eyes aside, from top to bottom. Boxes would not do: their sizes are steps of
-    the detector, and differ with the size and format of the file.
-    """
-    rest = sorted(faces, key=lambda face: face.middle)
-    ordered: list[Face] = []
-    while rest:
-        furthest = rest[0].middle[0] + COLUMN * rest[0].eyes
-        column = [face for face in rest if face.middle[0] <= furthest]
-        ordered += sorted(column, key=lambda face: face.middle[::-1])
-        rest = rest[len(column) :]
-    return ordered
-
-
-def in_front(faces: Sequence[Face]) -> list[Face]:
-    """The faces without bystanders, who are at most BYSTANDER of the largest one's width."""
-    largest = max((face.width for face in faces), default=0)
-    return [face for face in faces if face.width > BYSTANDER * largest]
 
 
 def boxes(image: Image) -> list[Box]:

@@ -67,8 +67,9 @@ def make_case(taken: set[str]) -> None:
         st.error("No face is found in this photograph; choose one with faces from the front.")
         return
     numbers = list(range(1, len(found) + 1))
+    largest = max(numbers, key=lambda number: found[number - 1].width)
     chosen = st.pills(
-        "Persons to replace", numbers, selection_mode="multi", default=numbers[:1],
+        "Persons to replace", numbers, selection_mode="multi", default=[largest],
         key=f"{form}-persons",
     )  # fmt: skip
     st.image(outline(image, found, chosen), caption="Faces, numbered from the left", width=640)
