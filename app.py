@@ -14,10 +14,12 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount
 
 from genlab.benchmark.service.jobs import jobs
+from genlab.core.errors import run_cli
 from genlab.web.api.app import make_api
 from genlab.web.images import make_image_app
-from genlab.web.security import Security
+from genlab.web.security import Access, Security
 
+run_cli(Access.from_environment)  # a server that would refuse everybody does not start
 JOBS = jobs()
 
 

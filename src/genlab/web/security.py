@@ -1,9 +1,12 @@
 """Checks of every request before a page or route sees it.
 
 - `Host` must be this machine's, or one of `GENLAB_HOSTS`. `Origin`, where there is one, must be the
-  same host, for WebSockets too; other sites cannot embed or fetch what is under `/api` and `/runs`.
+  same host, or one of `GENLAB_HOSTS` where a proxy replaces `Host`, for WebSockets too; other sites
+  cannot embed or fetch what is under `/api` and `/runs`.
 - Other machines need a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as `?token=…`
-  in the browser, which keeps it as a cookie. Where it is set, everybody needs it.
+  in the browser, which keeps it as a cookie. Where it is set, everybody needs it. Behind a proxy
+  everybody comes from this machine: `GENLAB_HOSTS`, and a request that a proxy says it forwards,
+  take a token.
 - A rater's token (`GENLAB_RATER_TOKEN`) opens the page Rate, its images and `POST /api/rate`;
   everything else answers 403.
 - A token is removed from the address before anything else reads it, so that no log contains it.
@@ -32,6 +35,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from genlab.benchmark.cases.photographs import MAX_BYTES
 from genlab.core.errors import GenlabError
 from genlab.web.problems import Refusal, problem
+from genlab.web.proxies import (
+    HOST,
+    Network,
+    is_forwarded,
+    read_forwarded,
+    read_hosts,
+    read_proxies,
+    set_public,
+)
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 MAX_BODY = 64 << 10  # bytes
@@ -47,7 +59,6 @@ RATER_PATHS = re.compile(
 )
 
 _OURS = re.compile(r"/(api|runs)(/.*)?", re.DOTALL)  # the rest is Streamlit's, with its own limits
-_HOST = re.compile(r"([a-z0-9][a-z0-9._-]*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "SAMEORIGIN",
@@ -66,17 +77,32 @@ Role = Literal["all", "rater"]
 
 @dataclass(frozen=True)
 class Access:
-    """Who is let in. hosts: names beside loopback; tokens: "" is none, for loopback alone."""
+    """Who is let in.
+
+    hosts: public ones, beside loopback; tokens: "" is none, for loopback alone; proxies: whose
+    reports of host and scheme count. Raises a `GenlabError` where what takes a token has none.
+    """
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
     rater_token: str = ""
+    proxies: tuple[Network, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("GENLAB_RATER_TOKEN", self.rater_token),
+            ("GENLAB_HOSTS", self.hosts),
+            ("GENLAB_PROXIES", self.proxies),
+        ):
+            if value and not self.token:
+                raise GenlabError(
+                    f"{name} needs GENLAB_TOKEN, since behind a proxy every stranger comes from"
+                    " this machine; set both"
+                )
 
     @classmethod
     def from_environment(cls) -> Access:
-        """Read GENLAB_HOSTS (names separated by commas), GENLAB_TOKEN and GENLAB_RATER_TOKEN."""
-        names = os.environ.get("GENLAB_HOSTS", "").lower().split(",")
-        hosts = frozenset(name.strip() for name in names if name.strip())
+        """Read GENLAB_HOSTS, GENLAB_TOKEN, GENLAB_RATER_TOKEN and GENLAB_PROXIES."""
         tokens = {name: os.environ.get(name, "") for name in ("GENLAB_TOKEN", "GENLAB_RATER_TOKEN")}
         for name, token in tokens.items():
             if token and len(token) < MIN_TOKEN:
@@ -84,9 +110,7 @@ class Access:
                     f"{name} must have at least {MIN_TOKEN} characters, got {len(token)}; make"
                     ' one with: python -c "import secrets; print(secrets.token_urlsafe())"'
                 )
-        if tokens["GENLAB_RATER_TOKEN"] and not tokens["GENLAB_TOKEN"]:
-            raise GenlabError("GENLAB_RATER_TOKEN needs GENLAB_TOKEN, for everybody else; set both")
-        return cls(hosts, *tokens.values())
+        return cls(read_hosts(), *tokens.values(), read_proxies())
 
     def role_of(self, offered: Sequence[str]) -> Role | None:
         """What the holder of one of these tokens may do; without tokens, everything."""
@@ -100,25 +124,44 @@ class Access:
         return None
 
     def check(self, scope: Scope) -> None:
-        """Raise a `Refusal` where a request may not come in, its token aside."""
+        """Raise a `Refusal` where a request may not come in, its token aside.
+
+        One that may come in says afterwards, in place, the host that the browser knows.
+        """
         headers = Headers(scope=scope)
-        host = ",".join(headers.getlist("host")).lower()  # two of them are none of ours
-        named = _HOST.fullmatch(host)
-        if named is None or named[1].strip("[].") not in LOOPBACK | self.hosts:
-            raise Refusal(
-                403, "the Host of this request is not this server's; set GENLAB_HOSTS to allow it"
-            )
+        reported = read_forwarded(scope, self.proxies)
+        host = reported.get("host") or ",".join(headers.getlist("host")).lower()  # two are none
+        if _name(host) not in LOOPBACK | {_name(public) for public in self.hosts}:
+            fix = f"to allow it, {_describe_setting(host, 'your.host')} where it is served"
+            raise Refusal(403, f"the Host of this request is not this server's; {fix}")
+        same_site = (host, *self.hosts)
         for origin in headers.getlist("origin"):
-            if origin.lower() not in (f"http://{host}", f"https://{host}"):
-                raise Refusal(403, "the Origin of this request is another site")
+            scheme, _, host = origin.lower().partition("://")
+            if scheme not in ("http", "https") or host not in same_site:
+                fix = f"if a proxy replaces Host, {_describe_setting(host, 'its.public.host')}"
+                raise Refusal(403, f"the Origin of this request is another site; {fix}")
         if _is_ours(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
             if not opened or headers.get("sec-fetch-dest") != "document":
                 raise Refusal(403, "another site asks for this; open it here instead")
-        if not self.token and not _is_loopback(scope):
+        if not self.token and (is_forwarded(headers) or not _is_loopback(scope)):
             raise Refusal(
-                403, "from another machine it takes a token: set GENLAB_TOKEN where it is served"
+                403,
+                "from another machine, or through a proxy, it takes a token: set GENLAB_TOKEN where"
+                " it is served",
             )
+        set_public(scope, host, reported.get("proto", ""))
+
+
+def _name(host: str) -> str:
+    """The name of a host, without its port; empty where it is no host."""
+    named = HOST.fullmatch(host)
+    return named[1].strip("[].") if named else ""
+
+
+def _describe_setting(host: str, example: str) -> str:
+    """What to set so that a host is one of the server's; example: in place of what is no host."""
+    return f"set GENLAB_HOSTS={host if HOST.fullmatch(host) else example} and GENLAB_TOKEN"
 
 
 def sees_all(headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
