@@ -137,13 +137,13 @@ def serving(
 
 
 @contextmanager
-def chromium() -> Iterator[Any]:
-    """A headless Chromium of this machine, with a fresh profile."""
+def chromium(*arguments: str) -> Iterator[Any]:
+    """A headless Chromium of this machine, with a fresh profile; arguments: more of its own."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--disable-gpu"])
+        browser = driver.chromium.launch(executable_path=found, args=["--disable-gpu", *arguments])
         try:
             yield browser
         finally:

@@ -144,11 +144,13 @@ class Access:
             opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
             if not opened or headers.get("sec-fetch-dest") != "document":
                 raise Refusal(403, "another site asks for this; open it here instead")
-        if not self.token and (is_forwarded(headers) or not _is_loopback(scope)):
+        if not self.hosts and is_forwarded(headers):
+            public = headers.get("x-forwarded-host", "").lower()
+            fix = f"{_describe_setting(public, 'its.public.host')} where it is served"
+            raise Refusal(403, f"a proxy passes this request on; {fix}")
+        if not self.token and not _is_loopback(scope):
             raise Refusal(
-                403,
-                "from another machine, or through a proxy, it takes a token: set GENLAB_TOKEN where"
-                " it is served",
+                403, "from another machine it takes a token: set GENLAB_TOKEN where it is served"
             )
         set_public(scope, host, reported.get("proto", ""))
 
