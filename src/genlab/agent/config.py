@@ -18,7 +18,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import SEARCH_BUDGET, AgentParams, Params, load_params
 from genlab.core.params.catalogue import DRAWN
-from genlab.core.places import find_place
+from genlab.core.places import find_beside, find_place
 
 LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
@@ -58,8 +58,9 @@ class Settings:
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
         files = self._digest_data()
-        if self.params.backend == "replay" and Path(self.params.transcript).is_file():
-            files.append(sha256(self.params.transcript))
+        transcript = find_beside(Path(), self.params.transcript)
+        if self.params.backend == "replay" and transcript.is_file():
+            files.append(sha256(transcript))
         # Prompts have the user's words, which search does not read.
         words = "" if self.params.backend == "search" else self.goal.text
         return _digest(self.goal.values, words, params, self.seed, self.stop_at_goal,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import errno
+import io
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -103,8 +105,13 @@ def run_cli(main: Callable[[], object]) -> None:
 
     Exit status: 2 after a `GenlabError`, an `OSError` or where memory ran out, 130 after Ctrl-C,
     and `main`'s own where it calls `sys.exit`. Any other exception is a bug and keeps its
-    traceback. A stage ends when dvc does.
+    traceback. A stage ends when dvc does. What a terminal cannot show is printed as an escape such
+    as `\\xeb`, and `--runs=~/runs` means the home folder as `--runs ~/runs` does.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.argv[1:] = [_expand_home(argument) for argument in sys.argv[1:]]
     try:
         with runtime.stage_of_dvc():
             main()
@@ -122,6 +129,13 @@ def run_cli(main: Callable[[], object]) -> None:
         if not _is_out_of_memory(error):
             raise
         _exit(f"error: out of memory; {OS_FIXES[errno.ENOMEM]}", EXIT_ERROR)
+
+
+def _expand_home(argument: str) -> str:
+    """An option's value with `~` as the home folder, where a shell expands lone words alone."""
+    option, separator, value = argument.partition("=~")
+    whole = option.startswith("--") and separator and value[:1] in ("", "/")
+    return f"{option}={os.path.expanduser('~' + value)}" if whole else argument
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:

@@ -1,9 +1,13 @@
 """Where a path that a user wrote down lies: `~` is the home folder.
 
 A relative path is one from the main repository, also where dvc runs an experiment in a copy of it
-(`dvc exp run --temp` and the queue work in .dvc/tmp/exps/NAME).
+(`dvc exp run --temp` and the queue work in .dvc/tmp/exps/NAME). A name is compared with those on
+disk as people read it: a Mac stores `ü` in two parts, an old archive may have stored it in Latin-1.
 """
 
+import os
+import unicodedata
+from contextlib import suppress
 from pathlib import Path
 
 COPIES = (".dvc", "tmp", "exps")
@@ -12,8 +16,33 @@ COPIES = (".dvc", "tmp", "exps")
 
 def find_place(path: str | Path) -> Path:
     """The file or folder that a user's path means; relative where that says the same."""
-    place = Path(path).expanduser()
-    return place if place.is_absolute() else _main_repository() / place
+    place = Path(os.path.expanduser(path))  # which leaves the name of an unknown user as it is
+    return match_names(place if place.is_absolute() else _main_repository() / place)
+
+
+def find_beside(folder: Path, path: str | Path) -> Path:
+    """The file that a path means which begins in `folder` where it is relative."""
+    return match_names(folder / os.path.expanduser(path))
+
+
+def match_names(path: Path) -> Path:
+    """`path`, with names as the disk has them where it has them in another encoding alone."""
+    if path == path.parent or os.path.lexists(path):
+        return path
+    folder = match_names(path.parent)
+    wanted = readable_name(path.name)
+    with suppress(OSError):  # no folder, or one that is closed
+        for name in sorted(os.listdir(folder)):
+            if readable_name(name) == wanted:
+                return folder / name
+    return folder / path.name
+
+
+def readable_name(name: str) -> str:
+    """A file's name as people write it: composed (NFC); bytes that are no UTF-8 are Latin-1."""
+    with suppress(UnicodeDecodeError):
+        return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8"))
+    return os.fsencode(name).decode("latin-1")
 
 
 def _main_repository() -> Path:

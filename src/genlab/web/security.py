@@ -110,7 +110,8 @@ class Access:
                     f"{name} must have at least {MIN_TOKEN} characters, got {len(token)}; make"
                     ' one with: python -c "import secrets; print(secrets.token_urlsafe())"'
                 )
-        return cls(read_hosts(), *tokens.values(), read_proxies())
+        token, rater_token = tokens.values()
+        return cls(read_hosts(), token, rater_token, read_proxies())
 
     def role_of(self, offered: Sequence[str]) -> Role | None:
         """What the holder of one of these tokens may do; without tokens, everything."""

@@ -15,14 +15,17 @@ from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case
 from genlab.benchmark.cases.files import find_regions, free, slug, write_case
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
 from genlab.benchmark.scoring.persons import in_front
+from genlab.core import picture
 from genlab.core.errors import GenlabError
+from genlab.core.places import find_place, readable_name
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
+STARTS = (b"\xff\xd8\xff", b"\x89PNG")  # of photographs whose ending says nothing
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 COLUMNS = ("template", "face", "avatar")
 Pairs = list[tuple[int, str]]
-"""Numbers of faces, from 1, with the file names of their avatars."""
+"""Numbers of faces, from 1, with the readable file names of their avatars."""
 SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
@@ -42,49 +45,62 @@ def generate(
     `GenlabError` where a folder holds no usable photograph.
     """
     heads: dict[str, Image.Image] = {}
-    names: dict[str, str] = {}  # of avatars, by file name
-    for path in _list_images(avatars):
+    names: dict[str, str] = {}  # of avatars, by readable file name
+    found, lines = _list_photographs(avatars)
+    yield from lines
+    for file, path in found.items():
         try:
-            name = free(slug(path.stem), {*heads, "template"})
+            name = free(slug(Path(file).stem), {*heads, "template"})
             heads[name] = crop_avatar(read_photograph(path), str(path))
-            names[path.name] = name
+            names[file] = name
             yield f"{path}: avatar {name}"
         except GenlabError as fault:
             yield fault
     if not heads:
         raise GenlabError(f"{avatars} holds no photograph with one face; put some there")
-    given = _read_pairs(pairs) if pairs else None
+    found, lines = _list_photographs(templates)
+    yield from lines
+    given = _read_pairs(find_place(pairs)) if pairs else None
+    for file, (line, _) in (given or {}).items():
+        if file not in found:
+            place = f"{pairs}: line {line}"
+            yield GenlabError(f"{place}: {templates} holds no photograph {file!r}; correct it")
     taken: set[str] = set()
     used = 0
-    for path in _list_images(templates):
+    for file, path in found.items():
         try:
             template = shrink(read_photograph(path), TEMPLATE_SIDE)
-            if given is not None and path.name not in given:
-                raise GenlabError(f"{path}: the file of pairs has no line for {path.name}")
+            if given is not None and file not in given:
+                raise GenlabError(f"{path}: the file of pairs has no line for {file}")
             regions = find_regions(template)
             if not regions:
                 raise GenlabError(f"{path}: no face is found, so no case is made")
-            wanted = given[path.name] if given else _choose_next(regions, list(names), used)
-            for number, file in wanted:
-                if not 1 <= number <= len(regions):
-                    line = f"{path}: face {number} of {len(regions)} found"
-                    raise GenlabError(f"{line}; correct the pairs")
-                if file not in names:
-                    line = f"{path}: no usable avatar is called {file!r}"
-                    raise GenlabError(f"{line}; correct the pairs")
-            swaps = [Swap(region=regions[n - 1], avatar=names[file]) for n, file in wanted]
+            wanted = given[file][1] if given else _choose_next(regions, list(names), used)
+            swaps = [_make_swap(path, regions, number, names, name) for number, name in wanted]
             used += len(swaps)
-            case_id = free(slug(path.stem), taken)
+            title = Path(file).stem
+            case_id = free(slug(title), taken)
             taken.add(case_id)
             chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
-            sources = {"template": UNKNOWN.model_copy(update={"title": path.name})}
+            sources = {"template": UNKNOWN.model_copy(update={"title": file})}
             content = {
-                **{"title": path.stem, "consent": consent, "template": template, "swaps": swaps},
+                **{"title": title, "consent": consent, "template": template, "swaps": swaps},
                 **{"avatars": chosen, "sources": sources | dict.fromkeys(chosen, UNKNOWN)},
             }
             yield _write_missing(root / case_id, content, force)
         except GenlabError as fault:
             yield fault
+
+
+def _make_swap(
+    path: Path, regions: Sequence[Region], number: int, names: Mapping[str, str], avatar: str
+) -> Swap:
+    """The swap of the face `number` of a template; names: of avatars, by their files."""
+    if not 1 <= number <= len(regions):
+        raise GenlabError(f"{path}: face {number} of {len(regions)} found; correct the pairs")
+    if avatar not in names:
+        raise GenlabError(f"{path}: no usable avatar is called {avatar!r}; correct the pairs")
+    return Swap(region=regions[number - 1], avatar=names[avatar])
 
 
 def generate_demo(root: Path, *, force: bool = False) -> Iterator[str | GenlabError]:
@@ -114,23 +130,57 @@ def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> 
     return [(n, names[(used + turn) % len(names)]) for turn, n in enumerate(largest)]
 
 
-def _read_pairs(path: Path) -> dict[str, Pairs]:
-    """The pairs by the template's file name."""
+def _read_pairs(path: Path) -> dict[str, tuple[int, Pairs]]:
+    """The first line and the pairs of each template, by its readable file name."""
     try:
         reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True)
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise ValueError(f"line 1 must be {','.join(COLUMNS)}")
-        pairs: dict[str, Pairs] = {}
+        pairs: dict[str, tuple[int, Pairs]] = {}
         for row in reader:
-            pairs.setdefault(row["template"], []).append((int(row["face"]), row["avatar"]))
+            _, of_template = pairs.setdefault(readable_name(row["template"]), (reader.line_num, []))
+            of_template.append((int(row["face"]), readable_name(row["avatar"])))
+    except UnicodeDecodeError as error:
+        raise GenlabError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise GenlabError(f"{path}: no CSV file of pairs ({error}); correct it") from error
     return pairs
 
 
-def _list_images(folder: Path) -> list[Path]:
-    paths = [*folder.iterdir()] if folder.is_dir() else []
-    images = sorted(path for path in paths if path.suffix.lower() in SUFFIXES)
-    if not images:
-        raise GenlabError(f"{folder} holds no photograph ({', '.join(SUFFIXES)}); put some there")
-    return images
+def _list_photographs(folder: Path) -> tuple[dict[str, Path], list[str | GenlabError]]:
+    """Photographs of a folder by their readable names, and a line for each other file.
+
+    Hidden files are left out without a line. Raises a `GenlabError` where there is no photograph.
+    """
+    place = find_place(folder)
+    if not place.is_dir():
+        raise GenlabError(f"{folder} is no folder; name one that holds photographs")
+    found: dict[str, Path] = {}
+    lines: list[str | GenlabError] = []
+    for path in sorted(path for path in place.iterdir() if not path.name.startswith(".")):
+        start = _read_start(path)
+        name = readable_name(path.name)
+        read = path.suffix.lower() in SUFFIXES or start.startswith(STARTS) or start[8:] == b"WEBP"
+        if read and name in found:
+            fault = f"{path} and another file have one name in two encodings; rename one of them"
+            lines.append(GenlabError(fault))
+        elif read:
+            found[name] = path
+        elif path.suffix.lower() in picture.SUFFIXES or picture.is_picture(start):
+            fix = "save it as JPEG, PNG or WebP"
+            lines.append(GenlabError(f"{path}: pictures of this type are not read; {fix}"))
+        else:
+            lines.append(f"{path}: left out, since it is no photograph")
+    if not found:
+        more = f"; {len(lines)} other files are there" if lines else ""
+        raise GenlabError(f"{folder} holds no photograph ({', '.join(SUFFIXES)}){more}")
+    return found, lines
+
+
+def _read_start(path: Path) -> bytes:
+    """The first 12 bytes of a file; none of what cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(12)
+    except OSError:
+        return b""

@@ -27,6 +27,7 @@ from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
 from genlab.core.errors import did_you_mean
 from genlab.core.io import sha256
 from genlab.core.params import digest
+from genlab.core.places import find_beside
 from genlab.llm.transport import EndpointError
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
@@ -101,7 +102,7 @@ class ConfiguredTool(BaseModel):
 
     def place(self, name: str) -> Path:
         """Where a file that the tool names lies: relative to tools.yaml, `~` is the home folder."""
-        return self._folder / Path(name).expanduser()
+        return find_beside(self._folder, name)
 
     @property
     def files(self) -> list[str]:
