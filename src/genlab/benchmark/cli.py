@@ -286,6 +286,44 @@ def import_ratings(path: Ratings, runs: Runs = RUNS) -> None:
         typer.echo(f"{path}: {store.import_csv(path)} new ratings")
 
 
+Archive = Annotated[Path, typer.Argument(help="Backup, a zip file.")]
+
+
+@app.command()
+def backup(path: Archive, runs: Runs = RUNS) -> None:
+    """Write the folder of runs to one file: store, ratings, pictures, tools.yaml.
+
+    The app and runs may go on meanwhile. Never copy the files of the store by hand while they do.
+    Cases are not in it: copy cases/private/ yourself.
+
+    Example: genlab benchmark backup runs-2026-01-31.zip
+    """
+    from genlab.benchmark.backup import back_up
+
+    lacking = back_up(_find_store(runs).parent, path)
+    for name in lacking:
+        typer.echo(f"warning: {name} is missing, or another picture than the store says", err=True)
+    typer.echo(f"wrote {path}")
+
+
+@app.command()
+def restore(
+    path: Archive,
+    runs: Runs = RUNS,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Move what is there to a folder beside it.")
+    ] = False,
+) -> None:
+    """Check a backup and put it in the place of the folder of runs. Stop the app before.
+
+    Example: genlab benchmark restore runs-2026-01-31.zip
+    """
+    from genlab.benchmark.backup import restore as restore_backup
+
+    old = restore_backup(path, runs, replace=replace)
+    typer.echo(f"restored {runs}" + (f"; what was there is now {old}" if old else ""))
+
+
 def main() -> None:
     """The console script."""
     run_cli(app)
@@ -293,14 +331,21 @@ def main() -> None:
 
 def _open(runs: Path) -> Store:
     """The existing store; reading creates none."""
-    from genlab.benchmark.store.repository import STORE, Store
+    from genlab.benchmark.store.repository import Store
+
+    return Store(_find_store(runs))
+
+
+def _find_store(runs: Path) -> Path:
+    """The file of the store. Raises a `GenlabError` where there is none."""
+    from genlab.benchmark.store.repository import STORE
     from genlab.benchmark.terminal import name_folder
 
     path = runs / STORE
     if not path.exists():
         command = f"genlab benchmark run{name_folder(runs)}"
         raise GenlabError(f"{path} is missing; make a run with: {command}")
-    return Store(path)
+    return path
 
 
 def _run_id(store: Store, run_id: str) -> str:

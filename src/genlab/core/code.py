@@ -146,6 +146,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.benchmark",
         "genlab.core.io",
         "genlab.core.picture",
+        "genlab.core.places",
         "genlab.core.stats",
         "genlab.core.text",
         "genlab.llm",
