@@ -54,6 +54,9 @@ class CommandTool(TemplateTool):
         program = self.argv[0]
         if shutil.which(self.place(program) if "/" in program else program) is None:
             return f"{program} is not an executable program; correct argv of {self.tool_id}"
+        for name in self.files:
+            if name.startswith("~") and not self.place(name).exists():
+                return f"{name} is missing; correct argv of {self.tool_id}"
         return super().unavailable()
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
