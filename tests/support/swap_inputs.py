@@ -5,6 +5,7 @@ A sibling is a function of an empty folder that raises where the input does not 
 """
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,9 @@ from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.generate import generate
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.core.errors import GenlabError
+from genlab.core.params.sections import SourceParams
 from genlab.core.places import find_place
+from genlab.datasets.readers.opening import read_pictures
 from genlab.llm import embedded
 from genlab.web.problems import Refusal
 from genlab.web.security import Access
@@ -135,6 +138,31 @@ def a_dataset_is_found_by_its_composed_path(folder: Path) -> None:
     place = folder / "Größe" / "bilder"
     data = load_data(f"path:{place}", folder / "data", subset=10_000, validation=1000)
     assert len(data.train) + len(data.validation) > 50
+
+
+def write_pictures(folder: Path) -> None:
+    """20 pictures of noise, different in each folder, with an umlaut in their names as on a Mac."""
+    folder.mkdir(parents=True)
+    noise = random.Random(folder.as_posix())
+    for number in range(20):
+        image = Image.frombytes("L", (16, 16), noise.randbytes(256))
+        image.save(folder / decomposed(f"bär{number}.png"))
+
+
+@sibling(NAMES)
+def classes_of_two_splits_are_one_in_either_form(folder: Path) -> None:
+    for place in ("train/größe", "train/b", decomposed("test/größe"), "test/b"):
+        write_pictures(folder / place)
+    pictures = read_pictures(SourceParams(path=str(folder)))
+    assert pictures.classes == ["b", "größe"]
+
+
+@sibling(NAMES)
+def a_table_names_pictures_in_the_other_form(folder: Path) -> None:
+    write_pictures(folder / "p")
+    rows = [f"bär{number}.png,{'xy'[number % 2]}\n" for number in range(20)]
+    (folder / "p/labels.csv").write_text("file_name,label\n" + "".join(rows), "utf-8")
+    assert read_pictures(SourceParams(path=str(folder / "p"))).classes == ["x", "y"]
 
 
 @sibling(NAMES)

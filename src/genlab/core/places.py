@@ -13,6 +13,8 @@ from pathlib import Path
 COPIES = (".dvc", "tmp", "exps")
 """Where, in a repository, dvc makes copies of it."""
 
+_ESCAPED_BYTES = {0xDC80 + byte: 0x80 + byte for byte in range(0x80)}  # as Python stands for them
+
 
 def find_place(path: str | Path) -> Path:
     """The file or folder that a user's path means; relative where that says the same."""
@@ -40,9 +42,7 @@ def match_names(path: Path) -> Path:
 
 def readable_name(name: str) -> str:
     """A file's name as people write it: composed (NFC); bytes that are no UTF-8 are Latin-1."""
-    with suppress(UnicodeDecodeError):
-        return unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8"))
-    return os.fsencode(name).decode("latin-1")
+    return unicodedata.normalize("NFC", name.translate(_ESCAPED_BYTES))
 
 
 def _main_repository() -> Path:

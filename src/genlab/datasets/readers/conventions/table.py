@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams, TableParams
+from genlab.core.places import readable_name
 from genlab.datasets.readers.conventions.labels import Classes, name_classes, name_one_hot
 from genlab.datasets.readers.files import Files
 from genlab.datasets.readers.layout import list_some, split_of
@@ -72,18 +73,19 @@ def find_table(
 
 
 def _index(pictures: Sequence[str]) -> dict[str, str]:
-    """Pictures by every name that means one of them alone."""
+    """Pictures by every name, in its readable form, that means one of them alone."""
     places: dict[str, str] = {}
     twice: set[str] = set()
     for picture in pictures:
-        path = PurePosixPath(picture)
-        for short in {path.name, path.stem, path.with_suffix("").as_posix()} - {picture}:
+        path = PurePosixPath(readable_name(picture))
+        shorter = {path.name, path.stem, path.with_suffix("").as_posix()} - {path.as_posix()}
+        for short in shorter:
             if short in places:
                 twice.add(short)
             places[short] = picture
     for short in twice:
         del places[short]
-    return places | {picture: picture for picture in pictures}
+    return places | {readable_name(picture): picture for picture in pictures}
 
 
 def _match(
@@ -92,10 +94,10 @@ def _match(
     """Rows of a table by picture, and names that stand for none."""
     rows = list(read_rows(name, files.read(name), stated.separator if stated else None))
     columns = list(rows[0]) if rows else []
-    folder = PurePosixPath(name).parent
+    folder = PurePosixPath(readable_name(name)).parent
 
     def find(cell: str) -> str | None:
-        path = PurePosixPath(cell.strip().replace("\\", "/"))
+        path = PurePosixPath(readable_name(cell.strip().replace("\\", "/")))
         joined = (folder / path).as_posix()
         return places.get(joined) or places.get(path.as_posix()) or places.get(path.name)
 
