@@ -39,6 +39,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs/**/*.md")
 TABLE: dict[str, Any] = read_yaml(Path(__file__).parent / "commands.yaml")
 SHELL = ("sh", "bash", "console")
+PROXIES = ("nginx", "caddy")  # tests/support/proxies.py runs them
 FENCE = re.compile(r"^ *```(\w*) *$")
 INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?(?:genlab|make|dvc|python)\s[^`]+)`")
 OURS = ("genlab", "make", "dvc", "python", "torchrun")
@@ -64,7 +65,7 @@ def find_all() -> Iterator[Found]:
                 if language == "python":
                     yield Found(place, block, language)
                 language, block, start = "" if language else fence[1] or "text", "", 0
-                known = (*SHELL, "python", "yaml", "json", "")
+                known = (*SHELL, *PROXIES, "python", "yaml", "json", "")
                 assert language in known, f"{place}: a block of {language}, not one of {known}"
             elif language in SHELL:
                 start = start or number

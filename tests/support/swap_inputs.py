@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from genlab.benchmark.cases import load_case, load_cases
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.generate import generate
 from genlab.benchmark.plugins.registry import load_tools
-from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.core.places import find_place
 from genlab.datasets.readers.opening import read_pictures
@@ -333,10 +333,10 @@ def cases_of_the_home_folder_are_run(folder: Path) -> None:
 
 @sibling(TILDE)
 def weights_of_the_home_folder_are_found(folder: Path) -> None:
-    pytest.importorskip("xllamacpp")
     with home(folder) as own:
         (own / "model.gguf").write_bytes(b"GGUF")
-        assert embedded.find_weights("~/model.gguf") == own / "model.gguf"
+        if find_spec("xllamacpp"):
+            assert embedded.find_weights("~/model.gguf") == own / "model.gguf"
         with refused(own / "other.gguf", "agent.gguf"):
             embedded.find_weights("~/other.gguf")
 
@@ -512,10 +512,10 @@ def what_is_forwarded_counts_from_a_named_proxy_alone(folder: Path) -> None:
 
 
 def behaves(check: Sibling, folder: Path) -> bool:
-    """Whether an input behaves as expected, for counts."""
+    """Whether an input behaves as expected; prints why it does not."""
     try:
         check(folder)
-    except (AssertionError, GenlabError, Exception) as fault:  # any fault is one
+    except Exception as fault:  # a fault of any kind is one
         print(f"{check.__name__}: {str(fault)[:200]}")
         return False
     return True
