@@ -25,7 +25,7 @@ from pathlib import Path
 from genlab.benchmark.store.repository import STORE, Store
 runs = Path(sys.argv[1])
 with Store(runs / STORE) as store:
-    item = store.items("2026-01-02")[0].item_id
+    item = store.items("2026-01-02")[0]
     print("writing", flush=True)
     for number in range(1_000_000):
         subject = hashlib.sha256(b"%d" % (number % 500)).hexdigest()
@@ -33,8 +33,8 @@ with Store(runs / STORE) as store:
         if number % 50 == 0:
             name, data = f"2026-01-02/good_tool/new-{number}.png", os.urandom(2000)
             (runs / name).write_bytes(data)
-            known = {"image": name, "image_sha256": hashlib.sha256(data).hexdigest()}
-            store.set_items([(item, known)])
+            item.image, item.image_sha256 = name, hashlib.sha256(data).hexdigest()
+            store.save_items([item])
 """
 
 
