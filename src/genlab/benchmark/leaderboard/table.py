@@ -58,8 +58,8 @@ def notes(standings: Sequence[Standing]) -> list[str]:
         found.append(NO_GROUND_TRUTH)
     if older:
         found.append(
-            f"{older} scores of an older version are left out, since they do not compare; score their"
-            " images again with: genlab benchmark rescore"
+            f"{older} scores of an older version are left out, since they do not compare; score"
+            " their images again with: genlab benchmark rescore"
         )
     return found
 
