@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from genlab.benchmark.store.repository import Store
-from genlab.web.components.rating_session import PAUSE
+from genlab.benchmark.service.rating_session import PAUSE
 
 RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow

@@ -23,11 +23,12 @@ from streamlit.testing.v1 import AppTest
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.judge import COST
 from genlab.benchmark.run.runner import lock_of
+from genlab.benchmark.service import rating_session
 from genlab.benchmark.service.jobs import Jobs, jobs
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.io import write_npz
-from genlab.web.components import escape, frame, rating_session
-from genlab.web.components.rating_session import Session, list_dataset, list_run
+from genlab.web.components import escape, frame
+from genlab.web.components.subjects import list_dataset
 from genlab.web.items import EVIDENCE
 from genlab.web.pages import rate
 
@@ -170,7 +171,7 @@ def test_every_avatar_is_within_the_sheet(tmp_path: Path) -> None:
 
 
 def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
-    subjects = list_run(lived, RUN)
+    subjects = list_run(lived.store, RUN)
 
     def order(rater: str) -> list[str]:
         return [one.sha256 for [one] in Session(lived.store, rater, subjects).queue]
@@ -193,7 +194,7 @@ def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.Monkey
     moments = iter([9.0, 9.1, 9.3, 9.5, 10.0, 10.1])
     clock = SimpleNamespace(monotonic=lambda: next(moments))
     monkeypatch.setattr(rating_session, "time", clock)
-    way = Session(lived.store, "ada", list_run(lived, RUN))
+    way = Session(lived.store, "ada", list_run(lived.store, RUN))
     for _ in range(5):
         way.answer(3)
     assert way.done == 2
@@ -260,7 +261,7 @@ def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     paint, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
     change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
-    way = Session(lived.store, "ada", list_run(lived, RUN), paired=True)
+    way = Session(lived.store, "ada", list_run(lived.store, RUN), paired=True)
     assert (way.total, way.done, way.ahead) == (1, 0, [])
     assert len(way.current) == 2
     assert {one.case_id for one in way.current} == {"case-001"}
@@ -272,12 +273,12 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     way.answer(2)
     [reported] = lived.store.find(Preference)
     assert {reported.first_item, reported.second_item} == {paint.item_id, fail.item_id}
-    assert reported.winner != left
-    assert Session(lived.store, "ada", list_run(lived, RUN), paired=True).current == []
+    assert {"first": reported.first_item, "second": reported.second_item}[reported.outcome] != left
+    assert Session(lived.store, "ada", list_run(lived.store, RUN), paired=True).current == []
     way.undo()
     way.skip()
     assert way.done == 1
-    alike = [replace(one, contender="one") for one in list_run(lived, RUN)]
+    alike = [replace(one, contender="one") for one in list_run(lived.store, RUN)]
     assert Session(lived.store, "bob", alike, paired=True).total == 0
 
 

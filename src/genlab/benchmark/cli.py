@@ -32,7 +32,7 @@ What is not given comes from params.yaml. Images, scores and ratings are kept in
 RUNS, OWN = Path("runs"), Path("cases/private")
 Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
 Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
-Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings.")]
+Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings, or JSON file.")]
 LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
 
@@ -268,22 +268,49 @@ def ground_truth(
 
 @app.command()
 def export_ratings(path: Ratings, runs: Runs = RUNS) -> None:
-    """Write all ratings as CSV.
+    """Write all stars as CSV, or for Label Studio (.json); preferences go beside it as CSV.
 
     Example: genlab benchmark export-ratings ratings.csv
     """
+    from genlab.benchmark.exchange.files import write_ratings
+
     with _open(runs) as store:
-        typer.echo(f"wrote {path}: {store.export_csv(path)} ratings")
+        for line in write_ratings(store, path):
+            typer.echo(line)
 
 
 @app.command()
 def import_ratings(path: Ratings, runs: Runs = RUNS) -> None:
-    """Read ratings from CSV; those that are known change nothing.
+    """Read stars or preferences from CSV, or an export of Label Studio (.json).
+
+    Those that are known change nothing.
 
     Example: genlab benchmark import-ratings ratings.csv
     """
+    from genlab.benchmark.exchange.files import read_ratings
+
     with _open(runs) as store:
-        typer.echo(f"{path}: {store.import_csv(path)} new ratings")
+        for line in read_ratings(store, path):
+            typer.echo(line)
+
+
+@app.command()
+def export_results(
+    path: Annotated[Path, typer.Argument(help="CSV file.")],
+    run_id: Annotated[
+        str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
+    ] = "",
+    runs: Runs = RUNS,
+) -> None:
+    """Write every item with its score as CSV; docs/reference/files.md explains the columns.
+
+    Example: genlab benchmark export-results results.csv --run last
+    """
+    from genlab.benchmark.exchange.results import export_results as export
+
+    with _open(runs) as store:
+        count = export(store, path, _run_id(store, run_id) if run_id else None)
+    typer.echo(f"wrote {path}: {count} items")
 
 
 Archive = Annotated[Path, typer.Argument(help="Backup, a zip file.")]

@@ -55,10 +55,10 @@ _RATINGS = """
         AND (:run IS NULL OR i.run_id = :run)
 """
 _PREFERENCES = """
-    SELECT i.contender AS preferred, j.contender AS other
+    SELECT i.contender AS first, j.contender AS second, p.outcome
     FROM preferences p
-    JOIN run_items i ON i.item_id = p.winner
-    JOIN run_items j ON j.item_id = p.first_item + p.second_item - p.winner
+    JOIN run_items i ON i.item_id = p.first_item
+    JOIN run_items j ON j.item_id = p.second_item
     WHERE i.contender <> j.contender AND (:run IS NULL OR i.run_id = :run)
 """
 
@@ -168,8 +168,8 @@ def people(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> People:
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
     once = ratings.drop_duplicates(["image_sha256", "rater"])
     counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
-    pairs = tables.preferences
-    found = strengths(list(zip(pairs.preferred, pairs.other, strict=True)))
+    votes = tables.preferences[["first", "second", "outcome"]]
+    found = strengths(votes.itertuples(index=False, name=None))
     labels = [tables.contenders[name].label for name in found]
     names = [x if labels.count(x) == 1 else f"{x}, {n}" for x, n in zip(labels, found, strict=True)]
     return People(

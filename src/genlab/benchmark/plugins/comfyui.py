@@ -2,6 +2,10 @@
 
 `workflow` is the JSON file of ComfyUI's *Export (API)* with placeholders in its inputs: LoadImage
 nodes get `{template}`, `{avatar}` or `{avatar_2}`, text nodes `{prompt}`, samplers `{seed}`.
+
+A server answers from its cache what it did before: without a client's id it then leaves the saved
+images out of the history (ComfyUI's pull request 14939), and the files may be gone. Each request
+has an id, and a name of its own for what is saved, so that nodes that save are executed each time.
 """
 
 import asyncio
@@ -43,8 +47,11 @@ class ComfyTool(ServiceTool):
         nodes: dict[str, Any] = read_json(path, producer_command="ComfyUI's menu Export (API)")
         entries = nodes.values() if isinstance(nodes, dict) else ()
         if not entries or not all(isinstance(n, dict) and "class_type" in n for n in entries):
+            of_page = isinstance(nodes, dict) and {"nodes", "links"} <= nodes.keys()
+            found = "is a workflow of ComfyUI's page, which its API does not take"
             raise GenlabError(
-                f"{path} is not a workflow in API format; save it by ComfyUI's menu Export (API)"
+                f"{path} {found if of_page else 'is not a workflow in API format'}; open it in"
+                " ComfyUI and save it by the menu File, Export (API)"
             )
         try:
             self.check(nodes)
@@ -60,7 +67,7 @@ class ComfyTool(ServiceTool):
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
         names = [await self._upload(image) for image in images]
-        prompt_id = await self._queue(self.fill(self.nodes, values, names))
+        prompt_id = await self._queue(_rename_saved(self.fill(self.nodes, values, names)))
         try:
             outputs = await self._wait(prompt_id)
         except (asyncio.CancelledError, EndpointError):
@@ -79,7 +86,9 @@ class ComfyTool(ServiceTool):
 
     async def _queue(self, workflow: Mapping[str, Any]) -> str:
         try:
-            said = await self.ask("POST", "prompt", json={"prompt": workflow})
+            said = await self.ask(
+                "POST", "prompt", json={"prompt": workflow, "client_id": uuid.uuid4().hex}
+            )
         except EndpointError as error:
             if error.status != 400:
                 raise
@@ -126,6 +135,18 @@ class ComfyTool(ServiceTool):
                 cost=self.cost,
             )
         return dict(found[0][1])
+
+
+def _rename_saved(workflow: Mapping[str, Any]) -> dict[str, Any]:
+    """The workflow with another name for what each node saves."""
+    mark = uuid.uuid4().hex[:8]
+    nodes = {}
+    for name, node in workflow.items():
+        inputs = dict(node.get("inputs") or {})
+        if isinstance(inputs.get("filename_prefix"), str):
+            inputs["filename_prefix"] += f"-{mark}"
+        nodes[name] = {**node, "inputs": inputs}
+    return nodes
 
 
 def _describe_node_errors(body: str) -> str:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlmodel import SQLModel
 
 from genlab.benchmark.store.items import ItemResult, Judging, Reused, ScoreDetails
-from genlab.benchmark.store.schema import Contender, Rating, Run, now
+from genlab.benchmark.store.schema import Contender, Preference, Rating, Run, now
 from genlab.core.errors import GenlabError
 
 BUSY_SECONDS = 30.0  # how long a writer waits for another
@@ -106,6 +106,19 @@ def type_item(row: RowMapping) -> dict[str, Any]:
     return values
 
 
+def add_outcomes(connection: Connection) -> None:
+    """Turn the winner of a preference into its outcome, which may be a tie or that both are bad."""
+    if "winner" not in {c["name"] for c in inspect(connection).get_columns("preferences")}:
+        return
+    rows = connection.execute(text("SELECT * FROM preferences")).mappings().all()
+    connection.exec_driver_sql("DROP TABLE preferences")
+    SQLModel.metadata.create_all(connection)
+    for row in rows:
+        outcome = "first" if row["winner"] == row["first_item"] else "second"
+        values = {name: value for name, value in row.items() if name != "winner"}
+        connection.execute(insert(Preference).values({**values, "outcome": outcome}))
+
+
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     **dict.fromkeys(
         ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
@@ -114,6 +127,7 @@ MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     "0005_contenders": add_contenders,
     "0006_judging_costs": add_judging_costs,
     "0007_typed_items": type_items,
+    "0008_votes": add_outcomes,
 }
 
 

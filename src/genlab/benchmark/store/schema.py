@@ -18,6 +18,10 @@ Context = Literal["blind", "grid", "judge"]
 """How a rating was given: tool hidden, tool shown, or by a vision model."""
 CONTEXTS: tuple[Context, ...] = get_args(Context)
 
+Outcome = Literal["first", "second", "tie", "both_bad"]
+"""What a rater says of two items: which is better, or that they are alike, or both bad."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
 MAX_RATER = 80
 # Printable, and no formula: a spreadsheet runs a cell that starts with = + - or @.
 _PRINTABLE = rf"^[^=+@\p{{C}}\p{{Z}}-][^\p{{C}}\p{{Zl}}\p{{Zp}}]{{0,{MAX_RATER - 1}}}$"
@@ -98,12 +102,12 @@ class Rating(SQLModel, table=True):
 
 
 class Preference(SQLModel, table=True):
-    """Which of two items of a case a rater preferred; the last answer to a pair counts."""
+    """Which of two items of a case a rater preferred, or neither; the last answer counts."""
 
     __tablename__ = "preferences"
     __table_args__ = (
         UniqueConstraint("rater", "first_item", "second_item"),
-        CheckConstraint("first_item < second_item AND winner IN (first_item, second_item)"),
+        CheckConstraint(f"first_item < second_item AND outcome IN {OUTCOMES}"),
         _NUMBERED,
     )
 
@@ -111,7 +115,7 @@ class Preference(SQLModel, table=True):
     rater: Rater
     first_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
     second_item: int = Field(foreign_key="run_items.item_id", ondelete="CASCADE")
-    winner: int
+    outcome: Outcome = Field(sa_type=String)
     session: str = ""
     rated: str
 

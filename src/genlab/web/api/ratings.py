@@ -1,16 +1,17 @@
 """Route of people's ratings."""
 
-import secrets
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import Field
 
 from genlab.benchmark.leaderboard.standings import SUBJECT
+from genlab.benchmark.service.rating_session import name_guest
 from genlab.benchmark.store.schema import MAX_RATER, Context
 from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ItemId, ProjectJobs
 from genlab.web.problems import Part, Refusal
+from genlab.web.security import sees_all
 
 router = APIRouter()
 
@@ -20,7 +21,9 @@ class RateIn(Part):
 
     run_item_id: ItemId
     stars: Annotated[int, Field(ge=1, le=5)] | None
-    rater: str = Field(default="", max_length=MAX_RATER, description="Empty: a new guest.")
+    rater: str = Field(
+        default="", max_length=MAX_RATER, description="Empty: the guest of your token."
+    )
     blind: bool = Field(default=False, description="Whether the tool was hidden.")
 
 
@@ -34,20 +37,17 @@ class Rated(Part):
     raters: int
 
 
-def name_guest() -> str:
-    """A name for a rater who gives none, so that no two overwrite each other."""
-    return f"guest-{secrets.token_hex(4)}"
-
-
 @router.post("/rate", summary="Rate an image")
-def rate(jobs: ProjectJobs, asked: RateIn) -> Rated:
+def rate(request: Request, jobs: ProjectJobs, asked: RateIn) -> Rated:
     try:
         sha = jobs.store.item(asked.run_item_id).image_sha256
     except GenlabError as error:
         raise Refusal(404, f"there is no item {asked.run_item_id}") from error
     if not sha:
         raise Refusal(409, f"item {asked.run_item_id} has no image to rate")
-    rater = asked.rater or name_guest()
+    # One guest per token, by what it opens: a script counts once, and no name holds the token.
+    role = "all" if sees_all(request.headers, request.cookies) else "rater"
+    rater = asked.rater or name_guest(f"{jobs.root} {role}")
     context: Context = "blind" if asked.blind else "grid"
     try:
         changed = jobs.store.rate(SUBJECT, sha, rater, asked.stars, context)

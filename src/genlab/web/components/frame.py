@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pandas as pd
 import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
+from genlab.benchmark.service.rating_session import name_guest
 from genlab.benchmark.store.schema import MAX_RATER, Rater
 from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
-from genlab.web.api.ratings import name_guest
 from genlab.web.components.escape import label, line
 from genlab.web.components.files import fresh
 
@@ -24,6 +25,8 @@ STATES = {
     "not passed": "red", "reported": "gray", "undecided": "gray", "untestable": "gray",
     "not measured": "orange",
 }  # fmt: skip
+
+XSRF_COOKIE = "_streamlit_xsrf"
 
 
 @contextmanager
@@ -101,7 +104,21 @@ def ask_rater() -> str:
         rule = "is printable and starts with none of = + - @"
         raise GenlabError(f"a rater's name {rule}, got {name!r}; change it") from error
     remember("rater", name)
-    return name or str(st.session_state.setdefault("guest", name_guest()))
+    return name or str(st.session_state.setdefault("guest", name_guest(_find_browser())))
+
+
+def _find_browser() -> str:
+    """What distinguishes this browser's session from others; "" where it has no cookies.
+
+    Streamlit gives each browser a cookie against forged requests: 2|mask|masked secret|time, whose
+    mask is another one at each visit.
+    """
+    _, mask, masked, *_ = (*str(st.context.cookies.get(XSRF_COOKIE, "")).split("|"), "", "", "")
+    try:
+        pairs = zip(bytes.fromhex(masked), cycle(bytes.fromhex(mask)))
+    except ValueError:
+        return ""
+    return bytes(byte ^ key for byte, key in pairs).hex()
 
 
 _load_params = fresh(load_params)

@@ -15,7 +15,6 @@ Items = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
 CELL = 12  # pixels per cell where cells are outlined
-OUTLINE = "#e8590c"  # of faces
 
 INKS: Mapping[str, tuple[str, str]] = {
     "ink": ("#22282e", "#e4e8ec"),

@@ -18,7 +18,8 @@ from genlab.benchmark.cases.photographs import (
 from genlab.benchmark.plugins.inputs import write_instruction
 from genlab.benchmark.service.cases import CaseDraft, save_case
 from genlab.benchmark.service.jobs import jobs
-from genlab.web.components import grid, look
+from genlab.benchmark.service.rating_session import OUTLINE
+from genlab.web.components import grid
 from genlab.web.components.escape import label, line
 from genlab.web.components.frame import distinct, sentences
 
@@ -48,11 +49,9 @@ def outline(image: Image.Image, regions: Sequence[Region], chosen: Collection[in
     drawn = image.copy()
     pen = ImageDraw.Draw(drawn)
     for number, region in enumerate(regions, 1):
-        pen.rectangle(region.box, outline=look.OUTLINE, width=6 if number in chosen else 2)
+        pen.rectangle(region.box, outline=OUTLINE, width=6 if number in chosen else 2)
         place, size = (region.left + 6, region.top + 2), max(18, region.height // 4)
-        pen.text(
-            place, str(number), look.OUTLINE, font_size=size, stroke_width=1, stroke_fill="white"
-        )
+        pen.text(place, str(number), OUTLINE, font_size=size, stroke_width=1, stroke_fill="white")
     return drawn
 
 

@@ -4,20 +4,21 @@ from contextlib import suppress
 from html import escape
 
 import streamlit as st
-from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import QUESTION, STARS
 from genlab.benchmark.service.jobs import jobs
+from genlab.benchmark.service.rating_session import Kind, Session, Subject, draw_swaps, list_run
 from genlab.core.errors import GenlabError
 from genlab.web.components import grid, look
 from genlab.web.components.escape import label, text
 from genlab.web.components.frame import ask_rater, params, remember, remembered, sentences
-from genlab.web.components.rating_session import KINDS, Kind, Session, list_dataset, list_run
+from genlab.web.components.subjects import KINDS, image_url, list_dataset, template_url
 
-SIDES = {1: "Left", 2: "Right"}
+SIDES = ("Left", "Right")
+VOTES = {1: "Left is better", 2: "Right is better", 3: "Tie", 4: "Both bad"}
 KEYS = "Keys: 1 to 5 give stars, S skips, U undoes, T shows the template in the image's place."
-PAIR_KEYS = "Keys: 1 left, 2 right, S skips, U goes back."
+PAIR_KEYS = "Keys: 1 left, 2 right, 3 tie, 4 both bad, S skips, U goes back."
 
 
 def choose_scope() -> tuple[Kind, str]:
@@ -43,25 +44,15 @@ def connect(_case: Case, digest: str) -> str:
 
     digest: of the case; the cache goes by it alone.
     """
-    template = _case.open_template()
-    gap = round(template.width * 0.03)
-    side = min(round(template.width * 0.22), (template.width - gap) // len(_case.swaps) - gap)
-    top = template.height + gap
-    sheet = Image.new("RGB", (template.width, top + side + gap), "white")
-    sheet.paste(template, (0, 0))
-    pen = ImageDraw.Draw(sheet)
-    stroke = max(2, template.width // 200)
-    for number, swap in enumerate(sorted(_case.swaps, key=lambda swap: swap.region.left)):
-        face_left, _, face_right, bottom = swap.region.box
-        left = gap + number * (side + gap)
-        avatar = _case.open_avatar(swap.avatar).resize((side, side), Image.Resampling.LANCZOS)
-        sheet.paste(avatar, (left, top))
-        for box in (swap.region.box, (left, top, left + side, top + side)):
-            pen.rectangle(box, outline=look.OUTLINE, width=stroke)
-        ends = (face_left + face_right) / 2, bottom, left + side / 2, top
-        pen.line(ends, fill=look.OUTLINE, width=stroke)
-    sheet.thumbnail((640, 1280), Image.Resampling.LANCZOS)
-    return look.data_url(sheet, "jpeg")
+    return look.data_url(draw_swaps(_case), "jpeg")
+
+
+def read_case(run_id: str, subject: Subject) -> Case | str:
+    """The case of an image of a run, or why it cannot be shown; "" where there is none."""
+    store = jobs().store
+    known = store.run(run_id).cases if subject.kind == "run_item" else ()
+    found = (case for case in known if case["case_id"] == subject.case_id)
+    return next((grid.read_run_case(store, run_id, case) for case in found), "")
 
 
 def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
@@ -73,35 +64,37 @@ def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
     return f'<figure class="{kind}"><figcaption>{text(caption)}</figcaption>{shown}</figure>'
 
 
-def show(way: Session) -> str:
+def show(way: Session, run_id: str) -> str:
     """The template with who is replaced by whom, the images to rate, and the next ones, unseen."""
     subject, *_ = task = way.current
+    case = read_case(run_id, subject)
+    template = template_url(subject, case)
     kind = "" if subject.kind == "run_item" else " b-pixels"
     shown = ""
-    if isinstance(subject.case, Case):
+    if isinstance(case, Case):
         with suppress(GenlabError, OSError):  # it may have been deleted meanwhile
-            connected = connect(subject.case, subject.case.digest)
-            shown = figure(connected, "who is replaced by whom", subject.template)
-    elif subject.case:
-        shown = f"<figure><figcaption>{text(subject.case, 160)}</figcaption></figure>"
-    elif subject.template:
-        shown = figure(subject.template, "original", kind=kind)
+            shown = figure(connect(case, case.digest), "who is replaced by whom", template)
+    elif case:
+        shown = f"<figure><figcaption>{text(case, 160)}</figcaption></figure>"
+    elif template:
+        shown = figure(template, "original", kind=kind)
     main = f"b-main{kind}"
     if way.paired:
-        for one, side in zip(task, SIDES.values(), strict=True):
-            shown += figure(one.url, side, kind=main)
-    elif shown and subject.template and st.session_state.get("flipped") == subject.sha256:
-        shown += figure(subject.template, "the template", kind=main)
+        for one, side in zip(task, SIDES, strict=True):
+            shown += figure(image_url(one), side, kind=main)
+    elif shown and template and st.session_state.get("flipped") == subject.sha256:
+        shown += figure(template, "the template", kind=main)
     else:
-        shown += figure(subject.url, "How good is this?" if kind else QUESTION, kind=main)
-    urls = (url for one in way.ahead for url in (one.url, one.template) if url.startswith("/"))
-    ahead = "".join(grid.picture(url, "") for url in dict.fromkeys(urls))
+        shown += figure(image_url(subject), "How good is this?" if kind else QUESTION, kind=main)
+    seen = [(one, read_case(run_id, one)) for one in way.ahead]
+    urls = [url for one, of in seen for url in (image_url(one), template_url(one, of))]
+    ahead = "".join(grid.picture(url, "") for url in dict.fromkeys(urls) if url.startswith("/"))
     return f'<div class="b-look">{shown}<div class="b-ahead" aria-hidden="true">{ahead}</div></div>'
 
 
 @st.fragment
-def rate(way: Session) -> None:
-    """One image and its stars, or two and which is better."""
+def rate(way: Session, run_id: str) -> None:
+    """One image and its stars, or two and which is better, if any."""
     progress, board = st.empty(), st.empty()
     task = way.current
     answer, undo = sentences()(way.answer), sentences()(way.undo)
@@ -111,9 +104,9 @@ def rate(way: Session) -> None:
         st.session_state["flipped"] = "" if flipped else task[0].sha256
 
     with st.container(horizontal=True, gap="small"):
-        for value in SIDES if way.paired else STARS:
+        for value in VOTES if way.paired else STARS:
             st.button(
-                f"{SIDES[value]} is better" if way.paired else "★" * value,
+                VOTES[value] if way.paired else "★" * value,
                 key=f"answer-{value}",
                 shortcut=str(value),
                 help=None if way.paired else STARS[value],
@@ -124,7 +117,7 @@ def rate(way: Session) -> None:
         st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not task)
         st.button("Undo", key="undo", shortcut="u", on_click=undo, disabled=not way.position)
         if not way.paired:
-            off = not task or not task[0].template
+            off = not task or not template_url(task[0], read_case(run_id, task[0]))
             st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=off)
     share = way.done / way.total if way.total else 1.0
     unit = "pairs" if way.paired else "rated"
@@ -133,7 +126,7 @@ def rate(way: Session) -> None:
         ended = way.done == way.total
         board.success("All done. Thank you." if ended else "The end; some were skipped.")
         return
-    board.html(show(way))
+    board.html(show(way, run_id))
     st.caption(PAIR_KEYS if way.paired else KEYS)
     if task[0].kind == "run_item" and not way.paired:
         st.caption("; ".join(f"{number}: {meaning}" for number, meaning in STARS.items()) + ".")
@@ -151,8 +144,8 @@ def main() -> None:
         left, right = st.columns(2)
         paired = left.toggle("Pairs", key="pairs", bind="query-params", disabled=not swapped)
         controls = right.toggle("Controls, too", key="controls", disabled=not swapped)
-    subjects = list_run(jobs(), of, controls) if swapped else list_dataset(jobs(), of, kind)
-    contents = [(subject.sha256, bool(subject.template)) for subject in subjects]
+    subjects = list_run(jobs().store, of, controls) if swapped else list_dataset(jobs(), of, kind)
+    contents = [(subject.sha256, subject.original is not None) for subject in subjects]
     key = (kind, of, name, paired and swapped, contents)
     if st.session_state.get("rating_key") != key:  # kept while the page is open
         way = Session(jobs().store, name, subjects, paired=paired and swapped)
@@ -160,4 +153,4 @@ def main() -> None:
     if not st.session_state["rating"].total:
         st.info("Nothing to rate here. Controls are hidden unless you ask for them.")
         return
-    rate(st.session_state["rating"])
+    rate(st.session_state["rating"], of)

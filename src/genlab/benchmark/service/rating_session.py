@@ -1,94 +1,86 @@
 """What people can rate, and one person's way through it: blind, in random order, with undo.
 
-The order differs between raters and is the same when they return. An image's address names its
-content, so that nothing on the page names the tool.
+The order differs between raters and is the same when they return.
 """
 
 import hashlib
 import random
+import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
+
+import numpy.typing as npt
+from PIL import Image, ImageDraw
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.service.jobs import Jobs
 from genlab.benchmark.store.repository import Store
-from genlab.benchmark.store.schema import Preference
-from genlab.core.errors import GenlabError
-from genlab.web.components.grid import read_run_case
-from genlab.web.components.look import data_url, pixels
-from genlab.web.images import case_image_url
-from genlab.web.items import load_items, read_evidence
+from genlab.benchmark.store.schema import OUTCOMES, Preference
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
-KINDS: dict[Kind, str] = {
-    "run_item": "Swapped images",
-    "vae_sample": "Samples of the model",
-    "reconstruction": "Reconstructions",
-}
 PAUSE = 0.4  # seconds; nobody has seen the next image sooner
+OUTLINE = "#e8590c"  # of faces
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Something to rate. url: its image; template: address of the template, or of the original.
-
-    case: of an image of a run, or why it cannot be shown.
-    """
+    """Something to rate: an image of a run, or `pixels` of a dataset with their `original`."""
 
     kind: Kind
     sha256: str
-    url: str
-    template: str = ""
-    case: Case | str = ""
     item_id: int = 0
     case_id: str = ""
     contender: str = ""
+    pixels: npt.NDArray[Any] | None = field(default=None, compare=False)
+    original: npt.NDArray[Any] | None = field(default=None, compare=False)
 
 
-def list_run(jobs: Jobs, run_id: str, controls: bool = False) -> list[Subject]:
+def list_run(store: Store, run_id: str, controls: bool = False) -> list[Subject]:
     """The images of a run, each content once. controls: whether those of controls, too."""
-    store = jobs.store
-    known_cases = store.run(run_id).cases
-    cases = {known["case_id"]: read_run_case(store, run_id, known) for known in known_cases}
+    store.run(run_id)
     found: dict[str, Subject] = {}
-    for item in jobs.store.items(run_id):
+    for item in store.items(run_id):
         if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):
-            sha, case = item.image_sha256, cases[item.case_id]
-            url = f"/api/pictures/{sha}?width=640"
-            there = isinstance(case, Case)
-            template = case_image_url(item.case_id, "template", "640") if there else ""
-            own = item.item_id, item.case_id, item.contender
-            subject = Subject("run_item", sha, url, template, case, *own)
-            found.setdefault(sha, subject)
+            asked = item.item_id, item.case_id, item.contender
+            subject = Subject("run_item", item.image_sha256, *asked)
+            found.setdefault(item.image_sha256, subject)
     return list(found.values())
 
 
-def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
-    """Samples or reconstructions that stage evaluate kept.
+def name_guest(client: str = "") -> str:
+    """Name a rater who gives no name: one name per client, a new one where none is known.
 
-    Raises a `GenlabError` that names the command where they are missing.
+    client: what distinguishes it, such as the secret of a browser's session; it cannot be found
+    from the name.
     """
-    key = "samples" if kind == "vae_sample" else "predicted"
-    found = read_evidence(jobs.root, dataset)[key]
-    originals = None
-    if kind == "reconstruction":
-        with suppress(GenlabError):
-            originals = load_items(jobs.root / "data" / dataset, "test").items
-            if len(originals) != len(found):  # split again, and not evaluated yet
-                originals = None
-    subjects = {}
-    for index, item in enumerate(found[:200]):
-        # The dataset is part of it: the same array of two datasets is two images.
-        content = f"{dataset} {item.shape} ".encode() + item.tobytes()
-        digest = hashlib.sha256(content).hexdigest()
-        original = "" if originals is None else data_url(pixels(originals[index]))
-        subjects[digest] = Subject(kind, digest, data_url(pixels(item)), original)
-    return list(subjects.values())
+    digest = hashlib.sha256(client.encode()).hexdigest() if client else secrets.token_hex(4)
+    return f"guest-{digest[:8]}"
+
+
+def draw_swaps(case: Case) -> Image.Image:
+    """The template over its avatars, a line from each face to who replaces it."""
+    template = case.open_template()
+    gap = round(template.width * 0.03)
+    side = min(round(template.width * 0.22), (template.width - gap) // len(case.swaps) - gap)
+    top = template.height + gap
+    sheet = Image.new("RGB", (template.width, top + side + gap), "white")
+    sheet.paste(template, (0, 0))
+    pen = ImageDraw.Draw(sheet)
+    stroke = max(2, template.width // 200)
+    for number, swap in enumerate(sorted(case.swaps, key=lambda swap: swap.region.left)):
+        face_left, _, face_right, bottom = swap.region.box
+        left = gap + number * (side + gap)
+        avatar = case.open_avatar(swap.avatar).resize((side, side), Image.Resampling.LANCZOS)
+        sheet.paste(avatar, (left, top))
+        for box in (swap.region.box, (left, top, left + side, top + side)):
+            pen.rectangle(box, outline=OUTLINE, width=stroke)
+        ends = (face_left + face_right) / 2, bottom, left + side / 2, top
+        pen.line(ends, fill=OUTLINE, width=stroke)
+    sheet.thumbnail((640, 1280), Image.Resampling.LANCZOS)
+    return sheet
 
 
 class Session:
@@ -143,14 +135,19 @@ class Session:
         return self._before + len(self._answered)
 
     def answer(self, value: int) -> None:
-        """Give 1 to 5 stars, or say which of a pair is better (1 left, 2 right), and go on.
+        """Give 1 to 5 stars, or say of a pair 1 left, 2 right, 3 tie or 4 both bad, and go on.
 
         An answer within PAUSE of the last one is ignored: a held key, or a double click.
         """
         before, self._pressed = self._pressed, time.monotonic()
         if self._pressed - before < PAUSE or not self.current:
             return
-        self._keep(value)
+        if self.paired:
+            left, right = (subject.item_id for subject in self.current)
+            outcome = OUTCOMES[value - 1]
+            self.store.prefer(self.rater, left, right, outcome, session=self.name)
+        else:
+            self._give(value)
         self._answered.add(self.position)
         self.position += 1
 
@@ -166,13 +163,9 @@ class Session:
         self._pressed = -PAUSE  # this image has been seen
         if self.position in self._answered and not self.paired:
             self._answered.remove(self.position)
-            self._keep(None)
+            self._give(None)
 
-    def _keep(self, value: int | None) -> None:
-        task = self.current
-        if self.paired:
-            winner, loser = task if value == 1 else task[::-1]
-            self.store.prefer(self.rater, winner.item_id, loser.item_id, session=self.name)
-        else:
-            key = task[0].kind, task[0].sha256, self.rater
-            self.store.rate(*key, value, "blind", session=self.name)
+    def _give(self, stars: int | None) -> None:
+        [subject] = self.current
+        key = subject.kind, subject.sha256, self.rater
+        self.store.rate(*key, stars, "blind", session=self.name)
