@@ -63,6 +63,16 @@ def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
     for name, found in agreement.strengths(pairs).items():
         assert within(truth[name], found)
         assert (found.high or 0) - (found.low or 0) < 0.6
+    order = agreement.strengths(pairs, prior=0.0)
+    doubled = agreement.strengths([*pairs, *[pair[::-1] for pair in pairs]], prior=0.0)
+    assert max(abs(found.value or 0) for found in doubled.values()) < 1e-6
+    ties = agreement.strengths(pairs, [("best", "worst")] * 200, prior=0.0)
+    twice = agreement.strengths(
+        [*pairs * 2, *[("best", "worst"), ("worst", "best")] * 200], prior=0.0
+    )
+    for name in names:  # a tie is half a win for each
+        assert ties[name].value == pytest.approx(twice[name].value, abs=1e-6)
+    assert (ties["best"].value or 0) < (order["best"].value or 0)
     always = agreement.strengths([("a", "b")] * 12)["a"]
     assert 0 < (always.low or 0) < (always.high or 0) < 10
     assert agreement.strengths([]) == {}

@@ -1,6 +1,5 @@
 """The store: what is committed stays, a damaged file is refused, a rating counts once."""
 
-import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -104,7 +103,7 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         assert list(run.contenders) == [store.item(1).contender, store.item(2).contender]
         assert run.contenders[item.contender].options == {"model": "x"}
         assert not run.server
-        assert store.find(Preference)[0].winner == 1
+        assert store.find(Preference)[0].outcome == "first"
         assert store.find(Opinion, dataset="arc_grids")[0].agrees
         assert rate(store, "ann", 3)
 
@@ -199,60 +198,17 @@ def test_a_rating_out_of_range_is_refused(store: Store, key: str, values: list[A
         assert caught.value.key == key
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "key"),
-    [
-        (",4,", ",9,", "stars"),
-        (",blind,", ",perhaps,", "context"),
-        ("run_item,", "Run Item,", "subject_kind"),
-        ("ann", "=ann", "rater"),
-        ("20", "x20", "rated"),
-        (r"2\d{3}-[^,]+", "9999-12-31T23:59:59-05:00", "rated"),
-        ("stars", "points", None),
-        (",4,blind", ",4", None),
-    ],
-)
-def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
-    store: Store, tmp_path: Path, old: str, new: str, key: str | None
-) -> None:
-    rate(store, "ann", 4)
-    path = tmp_path / "ratings.csv"
-    store.export_csv(path)
-    path.write_text(re.sub(old, new, path.read_text(), count=1))
-    with Store(tmp_path / "other.sqlite3") as other:
-        with refused("line ", key=key, path=path):
-            other.import_csv(path)
-        assert other.ratings() == []
-
-
 def test_preferences_are_of_two_items_of_a_case_and_the_last_counts(store: Store) -> None:
     assert store.prefer("ann", 1, 2)
     assert not store.prefer("ann", 1, 2)
-    assert store.prefer("ann", 2, 1)
-    (kept,) = store.find(Preference)
-    assert kept.winner == 2
+    for outcome, kept_as in (("first", "second"), ("tie", "tie"), ("both_bad", "both_bad")):
+        assert store.prefer("ann", 2, 1, outcome)
+        (kept,) = store.find(Preference)
+        assert (kept.first_item, kept.second_item, kept.outcome) == (1, 2, kept_as)
+    with refused("first", "both_bad", key="outcome"):
+        store.prefer("ann", 1, 2, "neither")
     with refused():
         store.prefer("ann", 1, 3)
-
-
-def test_csv_keeps_every_rating_and_the_newer_one(store: Store, tmp_path: Path) -> None:
-    change_items(store, [(number, {"image_sha256": f"{number:064x}"}) for number in (1, 2)])
-    for number, rater in enumerate(['ann "the" first', "Zoë, bob", "李"], 1):
-        store.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
-    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
-    assert store.export_csv(first) == 3
-    with Store(tmp_path / "other.sqlite3") as other:
-        # The same run comes after another one here: its items have other numbers.
-        other.create_run("2025-12-31", now(), CASES, TOOLS)
-        other.create_run(RUN, now(), CASES, TOOLS)
-        assert other.import_csv(first) == 3
-        change_items(other, [(4 + n, {"image_sha256": f"{n:064x}"}) for n in (1, 2)])
-        assert other.import_csv(first) == 0
-        other.export_csv(second)
-    assert first.read_bytes() == second.read_bytes()
-    store.rate("run_item", f"{3:064x}", "李", 5, "grid")
-    assert store.import_csv(first) == 0
-    assert [rating.stars for rating in store.ratings()] == [1, 2, 5]
 
 
 def test_the_last_opinion_of_a_rater_on_a_hypothesis_counts(store: Store) -> None:

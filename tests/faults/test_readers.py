@@ -26,6 +26,7 @@ from genlab.agent.workspace import Workspace, lay_out
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.registry import read_tools, write_sample
+from genlab.benchmark.exchange.stars import export_stars, import_stars
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
@@ -100,14 +101,14 @@ def make_ratings(folder: Path) -> None:
     with Store(folder / "made.sqlite3") as store:
         for stars, rater in ((2, "ann"), (5, 'bob "the" rater')):
             store.rate("run_item", MARK, rater, stars, "blind", session="s")
-        store.export_csv(folder / "ratings.csv")
+        export_stars(store, folder / "ratings.csv")
 
 
 def import_ratings(path: Path) -> None:
     store = path.with_name("kept.sqlite3")
     shutil.copy(path.with_name("made.sqlite3"), store)
     with Store(store) as kept:
-        kept.import_csv(path)
+        import_stars(kept, path)
 
 
 def open_store(path: Path) -> None:

@@ -25,10 +25,11 @@ from genlab.benchmark.judge import COST
 from genlab.benchmark.run.runner import lock_of
 from genlab.benchmark.service import rating_session
 from genlab.benchmark.service.jobs import Jobs, jobs
+from genlab.benchmark.service.rating_session import Session, list_run
 from genlab.benchmark.store.schema import Contender, Preference
 from genlab.core.io import write_npz
 from genlab.web.components import escape, frame
-from genlab.web.components.subjects import list_dataset
+from genlab.web.components.subjects import image_url, list_dataset, template_url
 from genlab.web.items import EVIDENCE
 from genlab.web.pages import rate
 
@@ -270,6 +271,10 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     assert way.current == []
     way.answer(1)  # a second press at the end
     way.undo()
+    for answer, outcome in ((3, "tie"), (4, "both_bad")):
+        way.answer(answer)
+        assert [vote.outcome for vote in lived.store.find(Preference)] == [outcome]
+        way.undo()
     way.answer(2)
     [reported] = lived.store.find(Preference)
     assert {reported.first_item, reported.second_item} == {paint.item_id, fail.item_id}
@@ -297,8 +302,8 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
     samples = list_dataset(lived, dataset, "vae_sample")
     rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
-    assert not any(one.template for one in rebuilt)  # of another split than what is there now
-    assert all(one.url.startswith("data:image/png;base64,") for one in samples + rebuilt)
+    assert not any(template_url(one, "") for one in rebuilt)  # of another split than there is now
+    assert all(image_url(one).startswith("data:image/png;base64,") for one in samples + rebuilt)
     Session(lived.store, "ada", samples).answer(4)
     assert [one.stars for one in lived.store.ratings("vae_sample")] == [4]
     assert lived.store.ratings("reconstruction") == []

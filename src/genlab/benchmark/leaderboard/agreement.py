@@ -1,6 +1,6 @@
 """Agreement of raters with each other and with the machine score, strengths, and intervals."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import krippendorff
@@ -12,7 +12,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 from scipy.stats import norm, t
 
-from genlab.benchmark.store.schema import Outcome
 from genlab.core.stats import Floats, resampled_sums
 
 LEAST = 6
@@ -23,8 +22,8 @@ LEAST_PREFERENCES = 10
 PRIOR = 0.5
 """Inverse variance of the strengths' prior: about 2 logits between two contenders."""
 STARS = range(1, 6)
-WIN_SHARES: Mapping[Outcome, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "both_bad": 0.5}
-"""Share of a win that a vote gives the first of two."""
+
+Pair = tuple[str, str]
 
 
 class Finding(BaseModel):
@@ -153,25 +152,24 @@ def _measure(
 
 
 def strengths(
-    votes: Iterable[tuple[str, str, Outcome]], *, prior: float = PRIOR
+    preferences: Sequence[Pair], ties: Sequence[Pair] = (), *, prior: float = PRIOR
 ) -> dict[str, Finding]:
-    """Bradley-Terry strengths in logits, mean 0, by contender; votes: (first, second, outcome).
+    """Bradley-Terry strengths in logits, mean 0, by contender; preferences: (preferred, other).
 
-    A contender 1 logit above another is preferred 73 times in 100. A tie is half a win for each,
-    and so is `both_bad`: it says as much of which is better, and rankers such as arena-rank read it
-    so. Posterior mode and 95 % interval under a normal prior (Laplace's approximation): one that
-    won every time has a finite strength and a wide interval. prior: its inverse variance; 0 gives
-    the maximum of the likelihood. Contenders that no chain of comparisons joins have none. n:
+    A contender 1 logit above another is preferred 73 times in 100. A tie is half a win for each.
+    Posterior mode and 95 % interval under a normal prior (Laplace's approximation): one that won
+    every time has a finite strength and a wide interval. prior: its inverse variance; 0 gives the
+    maximum of the likelihood. Contenders that no chain of comparisons joins have none. n:
     comparisons of the contender.
     """
-    votes = list(votes)
-    tools = sorted({tool for first, second, _ in votes for tool in (first, second)})
-    taken = {tool: sum(tool in vote[:2] for vote in votes) for tool in tools}
+    votes = [*preferences, *ties]
+    tools = sorted({tool for pair in votes for tool in pair})
+    taken = {tool: sum(tool in pair for pair in votes) for tool in tools}
     wins = np.zeros((len(tools), len(tools)))  # of the row over the column
-    for first, second, outcome in votes:
-        share = WIN_SHARES[outcome]
-        wins[tools.index(first), tools.index(second)] += share
-        wins[tools.index(second), tools.index(first)] += 1 - share
+    for pairs, share in ((preferences, 1.0), (ties, 0.5)):
+        for one, other in pairs:
+            wins[tools.index(one), tools.index(other)] += share
+            wins[tools.index(other), tools.index(one)] += 1 - share
     why = ""
     if len(votes) < LEAST_PREFERENCES:
         why = f"too few preferences: {len(votes)}, at least {LEAST_PREFERENCES}"

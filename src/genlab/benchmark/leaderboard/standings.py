@@ -24,6 +24,7 @@ from genlab.benchmark.leaderboard.agreement import (
     LEAST,
     STARS,
     Finding,
+    Pair,
     alpha,
     bounds,
     resample_means,
@@ -54,11 +55,13 @@ _RATINGS = """
     WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
         AND (:run IS NULL OR i.run_id = :run)
 """
+# Both bad says as much of which is better as a tie does; arena-rank reads it so, too.
 _PREFERENCES = """
-    SELECT i.contender AS first, j.contender AS second, p.outcome
+    SELECT i.contender AS preferred, j.contender AS other,
+        p.outcome IN ('tie', 'both_bad') AS tie
     FROM preferences p
-    JOIN run_items i ON i.item_id = p.first_item
-    JOIN run_items j ON j.item_id = p.second_item
+    JOIN run_items i ON i.item_id = iif(p.outcome = 'second', p.second_item, p.first_item)
+    JOIN run_items j ON j.item_id = iif(p.outcome = 'second', p.first_item, p.second_item)
     WHERE i.contender <> j.contender AND (:run IS NULL OR i.run_id = :run)
 """
 
@@ -168,8 +171,7 @@ def people(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> People:
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
     once = ratings.drop_duplicates(["image_sha256", "rater"])
     counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
-    votes = tables.preferences[["first", "second", "outcome"]]
-    found = strengths(votes.itertuples(index=False, name=None))
+    found = strengths(*split_votes(tables.preferences))
     labels = [tables.contenders[name].label for name in found]
     names = [x if labels.count(x) == 1 else f"{x}, {n}" for x, n in zip(labels, found, strict=True)]
     return People(
@@ -177,6 +179,14 @@ def people(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> People:
         spearman=spearman(both.to_numpy(dtype=np.float64), bootstrap=bootstrap, seed=seed),
         strengths=dict(zip(names, found.values(), strict=True)),
     )
+
+
+def split_votes(votes: pd.DataFrame) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of contenders of which one was preferred, which comes first; and pairs without one."""
+    split: tuple[list[Pair], list[Pair]] = ([], [])
+    for preferred, other, tie in votes.itertuples(index=False, name=None):
+        split[tie].append((preferred, other))
+    return split
 
 
 def _evaluate_items(items: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:

@@ -123,13 +123,13 @@ def order_pair(item: int, other: int, outcome: Outcome) -> dict[str, Any]:
 def _put(session: Session, model: Answer, values: Values, since: str = "") -> bool:
     """Keep an answer inside the caller's transaction; returns whether anything changed.
 
-    values: its columns; None for what is asked deletes the answer; since: an answer of that time or
-    later is kept instead. Raises a `GenlabError` for a column out of range.
+    values: its columns; None for what is asked deletes the answer; since: of an answer in a file,
+    its time: one of that time or later is kept instead. Raises a `GenlabError` for a column out of range.
     """
     name = VALUES[model]
     key = {column: values[column] for column in KEYS[model]}
     kept: Any = session.exec(select(model).filter_by(**key)).first()
-    if values[name] is None:
+    if values[name] is None and not since:
         if kept is not None:
             session.delete(kept)
         return kept is not None
