@@ -35,6 +35,7 @@ WORKFLOW = {
     "1": {"class_type": "LoadImage", "inputs": {"image": "{template}"}},
     "2": {"class_type": "LoadImage", "inputs": {"image": "{avatar}"}},
     "3": {"class_type": "KSampler", "inputs": {"seed": "{seed}", "text": "{prompt}"}},
+    "9": {"class_type": "SaveImage", "inputs": {"filename_prefix": "a", "images": ["3", 0]}},
 }
 TURN = """
 import json, sys
@@ -316,6 +317,26 @@ def test_a_workflow_is_queued_once_and_its_image_fetched(case: Case, fault: str)
     [prompt] = queue.prompts
     assert prompt["3"]["inputs"]["seed"] == 5
     assert {prompt["1"]["inputs"]["image"], prompt["2"]["inputs"]["image"]} == {*queue.uploads}
+
+
+def test_a_workflow_that_the_server_did_before_yields_its_image_again(case: Case) -> None:
+    queue = Comfy("cached")
+    with Server(comfy=queue) as server:
+        tool = comfy(server)
+        assert all(is_turned(kept(tool, case, seed="5")[0], case) for _ in range(2))
+    first, second = (prompt["9"]["inputs"] for prompt in queue.prompts)
+    assert first["filename_prefix"] != second["filename_prefix"]
+    assert first["images"] == second["images"] == ["3", 0]
+
+
+@pytest.mark.parametrize("links", [[], [[1, 1, 0, 2, 0, "IMAGE"]]])
+def test_a_workflow_of_comfyuis_page_is_named_with_its_fix(links: list[Any]) -> None:
+    node = {"id": 1, "type": "LoadImage", "widgets_values": ["a.png", "image"]}
+    saved = {"version": 0.4, "last_node_id": 1, "nodes": [node], "links": links}
+    Path("page.json").write_text(json.dumps(saved))
+    tool = tool_of(kind="comfyui", url="http://127.0.0.1:1", workflow="page.json")
+    assert "of ComfyUI's page" in tool.unavailable()
+    assert "Export (API)" in tool.unavailable()
 
 
 @pytest.mark.parametrize(

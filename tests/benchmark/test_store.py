@@ -108,6 +108,27 @@ def test_a_file_of_the_first_edition_opens_and_keeps_what_it_holds(tmp_path: Pat
         assert rate(store, "ann", 3)
 
 
+def test_a_store_of_96de87dd_opens_with_its_items_and_the_outcomes_of_its_votes(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "genlab.sqlite3"
+    with sqlite3.connect(path) as old:
+        old.executescript((Path(__file__).parent / "store_96de87dd.sql").read_text())
+    for _ in range(2):  # what is migrated stays so
+        with Store(path) as store:
+            item = store.item(1)
+            assert (item.score, item.score_version) == (0.5, "2")
+            votes = [*store.find(Preference, rater="ann"), *store.find(Preference, rater="bob")]
+            pairs = [(one.rater, one.first_item, one.second_item, one.outcome) for one in votes]
+            assert pairs == [
+                *(("ann", 1, 2, "first"), ("ann", 2, 3, "second"), ("bob", 1, 3, "second")),
+            ]
+            assert [rating.session for rating in store.ratings()] == ["s"]
+            assert len(store.find(Opinion)) == 1
+            store.prefer("eve", 1, 2, "tie")
+            assert [one.outcome for one in store.find(Preference, rater="eve")] == ["tie"]
+
+
 @pytest.mark.parametrize("fault", ["text", "truncated", "scribbled", "foreign", "newer", "folder"])
 def test_what_is_no_sound_store_is_refused_and_left_as_it_is(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "genlab.sqlite3"

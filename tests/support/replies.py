@@ -261,7 +261,8 @@ class Comfy:
     """ComfyUI's protocol: turns the image of the LoadImage node `1` upside down.
 
     fault: "" | "rejected" | "node" (an execution error) | "endless" | "two" (images) | "html" |
-    "busy" (once).
+    "busy" (once) | "cached" (a node that saved under a name before is not executed again: what it
+    saved is in the history of clients with an id alone, and the file is gone).
     `deleted` lists what clients withdrew from the queue.
     """
 
@@ -297,6 +298,8 @@ class Comfy:
             answer = {"error": {"message": "invalid prompt"}, "node_errors": nodes}
             return payload(answer, status=400)
         self.prompts.append(request.body["prompt"])
+        self.anonymous = "client_id" not in request.body
+        self.looks = max(self.looks, 1)
         return payload({"prompt_id": "p1", "number": 1, "node_errors": {}})
 
     def _history(self) -> Reply:
@@ -314,11 +317,20 @@ class Comfy:
             return payload({"p1": {"outputs": {}, "status": failed}})
         saved = {"filename": "out.png", "subfolder": "", "type": "output"}
         results = [saved] * (2 if self.fault == "two" else 1)
+        if self._is_cached() and self.anonymous:
+            results = []
         outputs = {"9": {"images": results}, "8": {"images": [{**saved, "type": "temp"}]}}
         done = {"status_str": "success", "completed": True}
         return payload({"p1": {"outputs": outputs, "status": done}})
 
+    def _is_cached(self) -> bool:
+        """Whether the node that saves did the same before."""
+        saving = [prompt.get("9", {}).get("inputs", {}) for prompt in self.prompts]
+        return self.fault == "cached" and saving[-1] in saving[:-1]
+
     def _view(self, request: Request) -> Reply:
         assert "filename=out.png" in request.path
+        if self._is_cached():
+            return status(404)
         content = self.uploads[self.prompts[-1]["1"]["inputs"]["image"]]
         return raw(encoded(Image.open(io.BytesIO(content)).rotate(180)), kind="image/png")

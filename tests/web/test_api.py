@@ -446,6 +446,22 @@ def test_hosts_and_a_token_come_from_the_environment(monkeypatch: pytest.MonkeyP
         Access.from_environment()
 
 
+def test_a_script_without_a_name_is_one_guest_per_token(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rater_token = "a-token-for-raters-alone"
+    monkeypatch.setenv("GENLAB_TOKEN", TOKEN)
+    monkeypatch.setenv("GENLAB_RATER_TOKEN", rater_token)
+    item = jobs.store.items(RUN)[0]
+    for token in (TOKEN, rater_token):
+        for count in range(20):
+            api = client(jobs, Access.from_environment())  # without the cookies of the last one
+            rating = {"run_item_id": item.item_id, "stars": 1 + count % 5, "blind": True}
+            given = api.post("/api/rate", json=rating, headers=bearer(token)).json()
+        assert token not in given["rater"]
+    assert (given["raters"], given["mean_stars"]) == (2, 5.0)
+
+
 def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
     rater = "a-token-for-raters-alone"
     api = client(jobs, Access(token=TOKEN, rater_token=rater))
