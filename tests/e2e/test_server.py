@@ -16,8 +16,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from genlab.benchmark.store.repository import Store
 from genlab.benchmark.service.rating_session import PAUSE
+from genlab.benchmark.store.repository import Store
 
 RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow

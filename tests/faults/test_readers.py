@@ -25,8 +25,8 @@ from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace, lay_out
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.photographs import read_photograph
-from genlab.benchmark.plugins.registry import read_tools, write_sample
 from genlab.benchmark.exchange.stars import export_stars, import_stars
+from genlab.benchmark.plugins.registry import read_tools, write_sample
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params

@@ -287,6 +287,37 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     assert Session(lived.store, "bob", alike, paired=True).total == 0
 
 
+def test_votes_have_keys_that_do_not_clash(lived: Jobs, page: Open) -> None:
+    _, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
+    change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
+    shown = page(lived.root, "rate", rater="ada", of=RUN, pairs="true")
+    keys = [button.proto.shortcut for button in shown.button if button.proto.shortcut]
+    assert len(set(keys)) == len(keys) == 6
+    for label in ("Tie", "Both bad"):
+        [button] = [button for button in shown.button if button.label == label]
+        assert button.proto.shortcut in rate.PAIR_KEYS
+    shown.button(key="answer-4").click().run()
+    assert [vote.outcome for vote in lived.store.find(Preference)] == ["both_bad"]
+
+
+def test_a_browser_is_one_guest_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit masks the same secret with other bytes at each visit."""
+
+    def visit(secret: bytes, mask: bytes) -> str:
+        masked = bytes(byte ^ mask[place % 4] for place, byte in enumerate(secret)).hex()
+        cookies = {frame.XSRF_COOKIE: f"2|{mask.hex()}|{masked}|1700000000"}
+        monkeypatch.setattr(frame.st, "context", SimpleNamespace(cookies=cookies))
+        return rating_session.name_guest(frame._find_browser())
+
+    first, again = (visit(b"a secret of 16 b", mask) for mask in (b"\1\2\3\4", b"\xff\0\7\x80"))
+    assert first == again != visit(b"another of 16 by", b"\1\2\3\4")
+    for cookie in ("", "2|zz|zz|1", "1|a"):
+        monkeypatch.setattr(
+            frame.st, "context", SimpleNamespace(cookies={frame.XSRF_COOKIE: cookie})
+        )
+        assert frame._find_browser() == ""
+
+
 @pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
 def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, page: Open) -> None:
     grids = np.random.default_rng(0).integers(0, 10, (3, 16, 16), dtype=np.uint8)

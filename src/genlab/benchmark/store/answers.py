@@ -124,7 +124,8 @@ def _put(session: Session, model: Answer, values: Values, since: str = "") -> bo
     """Keep an answer inside the caller's transaction; returns whether anything changed.
 
     values: its columns; None for what is asked deletes the answer; since: of an answer in a file,
-    its time: one of that time or later is kept instead. Raises a `GenlabError` for a column out of range.
+    its time: one of that time or later is kept instead. Raises a `GenlabError` for a column out of
+    range.
     """
     name = VALUES[model]
     key = {column: values[column] for column in KEYS[model]}
