@@ -1,7 +1,7 @@
 """Files of ratings, votes and results, out and in again, with the programs that they are for.
 
 label-studio-sdk checks and converts our tasks as Label Studio's export does; arena-rank ranks our
-votes. Each is installed into a folder of its own on first use.
+votes. Each is installed into a separate folder on first use.
 """
 
 import json
