@@ -13,7 +13,7 @@ import numpy as np
 from genlab.benchmark.scoring.constants import RAMPS
 from genlab.benchmark.scoring.faces import Face, Image, scaled
 from genlab.benchmark.scoring.geometry import STILL, Field, Mask, Matrix, register, sample
-from genlab.benchmark.scoring.head import lab
+from genlab.benchmark.scoring.head import lab, outreach
 
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
@@ -51,7 +51,7 @@ def background(
     """
     scale = min(1.0, LONGEST / max(template.shape[:2]))
     small, other = scaled(template, scale), scaled(image, scale)
-    outside, close = _zones(small.shape, heads, scale)
+    outside, close = zones(small.shape, heads, scale)
     if not outside.any():
         return Kept(1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), STILL)
     if matrix is None:
@@ -92,7 +92,7 @@ def registration(template: Image, image: Image, outside: Mask) -> Matrix:
     return best
 
 
-def _zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
+def zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
     """Outside of all heads, and the part of it within a face's width of one."""
     around = np.zeros(shape[:2], dtype=np.uint8)
     inside = np.zeros(shape[:2], dtype=np.uint8)
@@ -117,13 +117,6 @@ def _kept(template: Image, image: Image) -> Field:
     only moved a little; the rest is the distance in CIELAB.
     """
     a, b = (lab(cv2.GaussianBlur(x, (0, 0), 0.8)) for x in (template, image))
-    off = np.maximum(_beyond(a, b), _beyond(b, a))
+    off = np.maximum(outreach(a, b, 1), outreach(b, a, 1))
     worst, best = RAMPS["background"]
     return np.clip((off - worst) / (best - worst), 0, 1)
-
-
-def _beyond(a: Field, b: Field) -> Field:
-    around = np.ones((3, 3), dtype=np.uint8)
-    over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
-    length: Field = np.linalg.norm(over, axis=-1)
-    return length

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
-VERSION = "2"
+VERSION = "3"
 
 Ramp = tuple[float, float]
 
@@ -36,11 +36,11 @@ RAMPS: Mapping[str, Ramp] = MappingProxyType(
         # Share of the embedding distance from template to avatar that is covered.
         "identity_gain": (0.12, 0.42),
         "trace_gain": (0.02, 0.12),  # the same for faces that are hardly changed
-        "gone": (0.06, 0.45),  # distance from the template's hair and outline
+        "gone": (0.10, 0.50),  # distance from the template's hair and outline
         "hair": (0.05, 0.35),  # intersection of hair colours with the avatar
         "covered": (0.0, 0.60),  # share of the distance from template to ideal
-        "copied": (0.05, 0.30),  # distance from the avatar's pixels
-        "seam": (0.30, 0.10),  # share of the border with new edges
+        "copied": (0.02, 0.05),  # distance from the avatar's pixels
+        "seam": (0.20, 0.10),  # share of the border with new edges
         "sharpness": (0.25, 0.70),  # detail against the softer photograph
         "detail": (0.35, 0.80),  # detail against the ideal
         "shape": (0.30, 0.52),  # share of the bending that is towards the template

@@ -39,6 +39,8 @@ FAR = 40.0  # difference of slow colour that counts as 1, 8-bit CIELAB units
 GRADIENT = 0.7  # weight of the gradients against the colour
 SHIFT = 6.0  # pixels of the frame by which a picture may be shifted and is aligned
 TONE = 12.0  # most by which a picture's mean light is adjusted, 8-bit units
+NEAR = 2  # pixels of the frame by which an unchanged edge may move
+MATCHED = 5.0  # most by which gradients are scaled to be compared
 FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
 
 
@@ -107,11 +109,14 @@ def head_mask(frame: Image, points: Points) -> Mask:
     return labels == nose if nose else own
 
 
-def aligned(picture: Field, onto: Field, where: Mask) -> Field:
-    """`picture` shifted onto another and matched in light."""
+def aligned(
+    picture: Field, onto: Field, where: Mask, motion: int = cv2.MOTION_TRANSLATION
+) -> Field:
+    """`picture` moved onto another and matched in light; motion: of OpenCV."""
     aim, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
-    matrix = register(aim, light, STILL, cv2.MOTION_TRANSLATION, 1e-3, where)
-    if np.hypot(*matrix[:, 2]) > SHIFT:
+    matrix = register(aim, light, STILL, motion, 1e-3, where)
+    middle = np.argwhere(where)[:, ::-1].mean(0) if where.any() else np.zeros(2)
+    if np.linalg.norm(moved(middle, matrix) - middle) > SHIFT:
         matrix = STILL
     laid = sample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
     offset = np.median((onto - laid)[where], axis=0) if where.any() else np.zeros(3)
@@ -127,6 +132,27 @@ def distance(one: Field, other: Field, where: Mask) -> float:
         float(apart[where].sum() / max(float(size[where].sum()), 1e-6)) for apart, size in gradients
     ]
     return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * float(colour[where].mean())
+
+
+def structure_distance(one: Field, other: Field, where: Mask) -> float:
+    """How far edges differ over a mask: 0 for equal ones, about 0.5 for unrelated ones.
+
+    At each scale the gradients' mean sizes are matched first, and the scale at which least differs
+    counts: what was blurred, sharpened, strewn with noise or given another tone still has its edges
+    at some scale, and what is another thing has them at none.
+    """
+    if not where.any():
+        return 0.0
+    shares = []
+    for sigma in SCALES:
+        a, b = (_gradient(x[..., 0], sigma)[where] for x in (one, other))
+        sizes = [np.linalg.norm(x, axis=-1) for x in (a, b)]
+        means = [max(float(size.mean()), FAINT / sigma) for size in sizes]
+        gain = float(np.clip(means[1] / means[0], 1 / MATCHED, MATCHED))
+        apart = np.linalg.norm(gain * a - b, axis=-1)
+        total = gain * means[0] + means[1]
+        shares.append(max(float(apart.mean()) - FAINT / sigma, 0) / total)
+    return min(shares)
 
 
 def difference_map(one: Field, other: Field) -> Field:
@@ -172,19 +198,32 @@ def _hair_histogram(head: Head) -> Array:
     return count / max(float(count.sum()), 1.0)
 
 
-def border(result: Field, before: Field, known: Sequence[Field]) -> tuple[float, Field]:
+def border(result: Field, before: Field, known: Sequence[Field], face: Mask) -> tuple[float, Field]:
     """Share of the changed region's border that has edges which no photograph has, and where.
 
-    result: the picture, aligned on `before`; known: pictures whose edges are no fault.
+    result: the picture, aligned on `before`; known: pictures whose edges are no fault; face: the
+    region is what is changed around it. A pixel that lies between its neighbours in the other
+    picture is not changed: blur and a small shift leave it there.
     """
-    changed = cv2.GaussianBlur(np.linalg.norm(result - before, axis=-1), (0, 0), 1.5) > 8
+    beyond = np.minimum(outreach(result, before, NEAR), outreach(before, result, NEAR))
+    changed = cv2.GaussianBlur(beyond, (0, 0), 1.5) > 8
     whole = grown(grown(grown(grown(changed, 4), -4), -4), 4)  # closed, then opened
+    _, labels = cv2.connectedComponents((whole | face).astype(np.uint8))
+    whole &= np.isin(labels, np.unique(labels[face]))
     ring = grown(whole, 3) & ~grown(whole, -3)
     edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
     usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
     fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
     wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
     return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
+
+
+def outreach(a: Field, b: Field, reach: int) -> Field:
+    """(height, width): how far a picture lies outside of another's values within `reach` pixels."""
+    around = np.ones((2 * reach + 1, 2 * reach + 1), dtype=np.uint8)
+    over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
+    length: Field = np.linalg.norm(over, axis=-1)
+    return length
 
 
 def detail(head: Head, where: Mask) -> float:

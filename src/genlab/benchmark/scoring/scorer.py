@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from genlab.benchmark.cases import Case, Region
-from genlab.benchmark.scoring import faces, pictures, segmentation
-from genlab.benchmark.scoring.background import background
+from genlab.benchmark.scoring import background, faces, pictures, segmentation, tone
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import moved, side_turn, similarity
-from genlab.benchmark.scoring.head import Head, aligned, frame_matrix
+from genlab.benchmark.scoring.head import Head, aligned, frame_matrix, framed, lab
 from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
 from genlab.benchmark.scoring.terms import (
     Identity,
@@ -36,6 +35,7 @@ from genlab.benchmark.scoring.terms import (
     geometric_mean,
     missing_term,
 )
+from genlab.benchmark.scoring.tone import Loss
 
 COMPONENTS = (*WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
@@ -90,6 +90,7 @@ def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     after, notes = pictures.result(image, before)
     regions = tuple(_scaled(swap.region, scale) for swap in case.swaps)
     people = pictures.people(known, known, regions)
+    after, lose = tone.restored(before, after, background.zones(before.shape, people, 1.0)[0])
     names = [swap.avatar for swap in case.swaps]
     shown = {name: pictures.avatar(File.of(case.avatars[name])) for name in names}
     results = faces.near(after, regions)
@@ -106,11 +107,11 @@ def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     kept, remarks = _count_faces(known, after, people, results)
     terms = []
     for name, person, face, view in zip(names, people, results, aims, strict=True):
-        found, own = _measure_person(after, face, View(before, person), shown, name, view)
+        found, own = _measure_person(after, face, View(before, person), lose, shown, name, view)
         terms += found
         remarks += own
     notes += remarks
-    around = background(before, after, people)
+    around = background.background(before, after, people)
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
     terms.append(background_term(after, around))
@@ -118,7 +119,7 @@ def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     total, components = _combine(terms, missing, kept)
     got = Score("scored", total, None, components, notes=notes, versions=versions())
     if case.ideal is not None:
-        against = background(aim, after, people, around.matrix)
+        against = background.background(aim, after, people, around.matrix)
         terms.append(background_term(after, against, reference=True))
         total, components = _combine(terms, missing, kept, reference=True)
         got = replace(got, score_reference=total, components_reference=components)
@@ -129,6 +130,7 @@ def _measure_person(
     image: Image,
     face: Face | None,
     before: View,
+    lose: Loss,
     shown: Mapping[str, tuple[View, View]],
     name: str,
     ideal: View | None,
@@ -146,10 +148,14 @@ def _measure_person(
     }
     who = Identity.of(face, before.face, [view.face for view in shown[name]])
     matrix = frame_matrix(before.face.landmarks)
-    onto = similarity(nearer[name].face.landmarks[17:], moved(face.landmarks, matrix)[17:])
+    aim = moved(face.landmarks, matrix)[17:]
+    laid = [(view, similarity(view.face.landmarks[17:], aim)) for view in shown[name]]
+    views = [lab(lose(framed(view.picture, onto))) for view, onto in laid]
+    onto = similarity(nearer[name].face.landmarks[17:], aim)
     old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
-    still, model = aligned(new.picture, old.picture, ~old.mask), Head.framed(*nearer[name], onto)
-    swap = Measured(name, image, matrix, new, old, still, model, who)
+    toned = lab(lose(framed(before.picture, matrix)))
+    still, model = aligned(new.picture, toned, ~old.mask), Head.framed(*nearer[name], onto)
+    swap = Measured(name, image, matrix, new, old, toned, still, model, who, views)
     terms = swap.terms()
     if ideal is not None:
         model, to_ideal = Head.framed(*ideal, matrix), Identity.of(face, before.face, [ideal.face])

@@ -29,6 +29,7 @@ from genlab.benchmark.scoring.head import (
     distance,
     hair_likeness,
     strain,
+    structure_distance,
 )
 
 RED = np.array([230, 30, 30], dtype=np.float32)
@@ -131,9 +132,11 @@ class Measured:
     """A swapped person, from which the terms of one of both scores are made.
 
     person: the avatar's name; image: the scored picture, matrix: its map to the frame of `result`
-    and `template`; still: the result's picture, aligned on the template around the head; model:
-    the head that is wanted, the avatar's laid over the result's landmarks, or the ideal's; who:
-    identity against the model; reference: whether the model is the ideal's.
+    and `template`; toned: the template's picture with what the result's tone lost; still: the
+    result's picture, aligned on it around the head; model: the head that is wanted, the avatar's
+    laid over the result's landmarks, or the ideal's; who: identity against the model; views: the
+    avatar's picture and its mirror, laid as `model`, with the same loss as `toned`; reference:
+    whether the model is the ideal's.
     """
 
     person: str
@@ -141,9 +144,11 @@ class Measured:
     matrix: Points
     result: Head
     template: Head
+    toned: Field
     still: Field
     model: Head
     who: Identity
+    views: Sequence[Field]
     reference: bool = False
 
     def terms(self) -> list[Term]:
@@ -184,7 +189,7 @@ class Measured:
         """The template's hair and outline gone, the avatar's hair there."""
         template = self.template
         where = grown(template.mask, 4) & ~template.face_mask(0.1, 0.9)  # hair, ears and outline
-        gone = distance(self.still, template.picture, where)
+        gone = structure_distance(self.still, self.toned, where)
         hair = hair_likeness(self.result, self.model)
         new = ramp("gone", gone)
         value = max(new ** (1 - HAIR) * ramp("hair", hair) ** HAIR, FLOORS["head"])
@@ -195,7 +200,7 @@ class Measured:
         parts = {"old_hair_gone": gone, "hair_likeness": hair}
 
         def heat() -> Field:
-            return (1 - difference_map(self.still, template.picture)) * where
+            return (1 - difference_map(self.still, self.toned)) * where
 
         return self._make("head", value, sentence, parts, heat)
 
@@ -228,8 +233,9 @@ class Measured:
     def copied(self) -> Term:
         """Not made of the avatar's pixels."""
         inside = self.result.face_mask(0.0, 0.85)
-        best = aligned(self.model.picture, self.result.picture, inside)
-        away = distance(best, self.result.picture, inside)
+        own = self.result.picture
+        best = [aligned(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
+        away = min(structure_distance(view, own, inside) for view in best)
         value = ramp("copied", away)
         sentence = f"The face is the avatar's photograph, pasted or warped (distance {away:.2f})."
         if value > 0.9:
@@ -270,8 +276,8 @@ class Measured:
         return self._make("seam", ramp("seam", share), sentence, parts, heat)
 
     def _border(self) -> tuple[float, Field]:
-        before = self.template.picture
-        return border(self.still, before, [before, self.model.picture])
+        known = [self.toned, self.model.picture]
+        return border(self.still, self.toned, known, self.result.face_mask(0.0))
 
     def _sharpness(self) -> float:
         """Fine detail of the face against the softer of template and avatar.
