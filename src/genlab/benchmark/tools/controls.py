@@ -2,16 +2,18 @@
 
 `control_untouched` returns the template and scores 0. `control_wrong_person` swaps in somebody
 else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swap, in three
-strengths.
+strengths. `control_low_contrast` and `control_pasted_faded` return the local swap and the pasted
+rectangle with less contrast over the whole picture, and belong where these do.
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import cv2
 import numpy as np
 import PIL.Image
+from PIL import ImageEnhance
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.cases.ground_truth import head_in
@@ -38,8 +40,8 @@ STRANGER = 0.60  # embedding distance from which somebody is surely somebody els
 
 def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     """`image` with the avatar's box, grown by a quarter, laid over that of the face `target`."""
-    left, top, right, bottom = _grow(target, image)
-    a, b, c, d = _grow(source, avatar)
+    left, top, right, bottom = grow_box(target, image)
+    a, b, c, d = grow_box(source, avatar)
     piece = PIL.Image.fromarray(avatar[b:d, a:c]).resize((right - left, bottom - top))
     result = image.copy()
     result[top:bottom, left:right] = np.asarray(piece)
@@ -67,6 +69,16 @@ def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
     for target, _ in find_pairs(case):
         image = blur(image, target, strength)
     return image
+
+
+def fade_swap(case: Case, options: Mapping[str, Any]) -> Image:
+    """The local swap of `case` with less contrast."""
+    return enhance(swap_locally(case, {}), ImageEnhance.Contrast, 0.85)
+
+
+def fade_paste(case: Case, options: Mapping[str, Any]) -> Image:
+    """The template of `case` with rectangles pasted, with less contrast."""
+    return enhance(paste_avatars(case, {}), ImageEnhance.Contrast, 0.8)
 
 
 def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
@@ -103,7 +115,7 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
                 yield picture, face
 
 
-def _grow(face: Face, image: Image) -> list[int]:
+def grow_box(face: Face, image: Image) -> list[int]:
     more = round(face.width * (GROWN - 1) / 2)
     height, width = image.shape[:2]
     box = np.add(face.box, (-more, -more, more, more))
@@ -130,15 +142,25 @@ def make_controls(case: Case) -> dict[str, Image]:
     }
 
 
+def enhance(image: Image, kind: Callable[[PIL.Image.Image], Any], amount: float) -> Image:
+    """`image` with an enhancement of Pillow by `amount`, 1 for none."""
+    return np.asarray(kind(PIL.Image.fromarray(image)).enhance(amount))
+
+
+def compress(image: Image, quality: int = 60) -> Image:
+    """`image` as it comes out of a JPEG file."""
+    buffer = io.BytesIO()
+    PIL.Image.fromarray(image).save(buffer, "JPEG", quality=quality)
+    return np.asarray(PIL.Image.open(buffer).convert("RGB"))
+
+
 def degrade(ideal: Image) -> dict[str, Image]:
     """The ideal result, and the same as JPEG 60, slightly blurred, shifted, and relit."""
-    buffer = io.BytesIO()
-    PIL.Image.fromarray(ideal).save(buffer, "JPEG", quality=60)
     shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
     edge = cv2.BORDER_REPLICATE
     return {
         "ideal": ideal,
-        "ideal_jpeg": np.asarray(PIL.Image.open(buffer).convert("RGB")),
+        "ideal_jpeg": compress(ideal),
         "ideal_blurred": cv2.GaussianBlur(ideal, (0, 0), max(ideal.shape) / 900),
         "ideal_shifted": cv2.warpAffine(ideal, shift, ideal.shape[1::-1], borderMode=edge),
         "ideal_relit": np.clip(np.rint(ideal * 1.05), 0, 255).astype(np.uint8),
@@ -178,4 +200,6 @@ CONTROLS = (
     FaceTool("control_pasted", "Control: pasted rectangle", paste_avatars),
     FaceTool("control_wrong_person", "Control: wrong person", swap_strangers, version="2"),
     BLURRED,
+    FaceTool("control_low_contrast", "Control: local swap, less contrast", fade_swap),
+    FaceTool("control_pasted_faded", "Control: pasted rectangle, less contrast", fade_paste),
 )
