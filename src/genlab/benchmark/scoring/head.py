@@ -9,7 +9,7 @@ colour they have. Pictures are CIELAB, (FRAME, FRAME, 3), and compared after a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import cv2
@@ -41,6 +41,7 @@ SHIFT = 6.0  # pixels of the frame by which a picture may be shifted and is alig
 TONE = 12.0  # most by which a picture's mean light is adjusted, 8-bit units
 NEAR = 2  # pixels of the frame by which an unchanged edge may move
 MATCHED = 5.0  # most by which gradients are scaled to be compared
+KNOTS = 12  # of a tone curve
 FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
 
 
@@ -134,25 +135,35 @@ def distance(one: Field, other: Field, where: Mask) -> float:
     return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * float(colour[where].mean())
 
 
-def structure_distance(one: Field, other: Field, where: Mask) -> float:
-    """How far edges differ over a mask: 0 for equal ones, about 0.5 for unrelated ones.
+def structure_distance(source: Field, result: Field, where: Mask) -> float:
+    """How far the edges of a result differ from a source's over a mask.
 
-    At each scale the gradients' mean sizes are matched first, and the scale at which least differs
-    counts: what was blurred, sharpened, strewn with noise or given another tone still has its edges
-    at some scale, and what is another thing has them at none.
+    0 for equal ones, about 0.5 for unrelated ones. The source first gets the result's tone, and at
+    each scale the mean sizes of the gradients are matched; the scale at which least differs counts.
+    So what was relit, blurred, sharpened or strewn with noise still has its edges at some scale,
+    and what is another thing has them at none.
     """
     if not where.any():
         return 0.0
+    light, own = (np.ascontiguousarray(x[..., 0]) for x in (source, result))
+    light = tone_curve(light[where], own[where])(light).astype(np.float32)
     shares = []
     for sigma in SCALES:
-        a, b = (_gradient(x[..., 0], sigma)[where] for x in (one, other))
-        sizes = [np.linalg.norm(x, axis=-1) for x in (a, b)]
-        means = [max(float(size.mean()), FAINT / sigma) for size in sizes]
+        a, b = (_gradient(x, sigma)[where] for x in (light, own))
+        means = [max(float(np.linalg.norm(x, axis=-1).mean()), FAINT / sigma) for x in (a, b)]
         gain = float(np.clip(means[1] / means[0], 1 / MATCHED, MATCHED))
-        apart = np.linalg.norm(gain * a - b, axis=-1)
-        total = gain * means[0] + means[1]
-        shares.append(max(float(apart.mean()) - FAINT / sigma, 0) / total)
+        apart = float(np.linalg.norm(gain * a - b, axis=-1).mean())
+        shares.append(max(apart - FAINT / sigma, 0) / (gain * means[0] + means[1]))
     return min(shares)
+
+
+def tone_curve(source: Array, target: Array) -> Callable[[Array], Array]:
+    """The monotone curve from values to others at the same places: medians between KNOTS."""
+    parts = np.array_split(np.argsort(source, kind="stable"), KNOTS)
+    x, first = np.unique([np.median(source[part]) for part in parts], return_index=True)
+    y = np.array([np.median(target[part]) for part in parts])
+    y = np.maximum.accumulate(y)[first]
+    return lambda values: values + np.interp(values, x, y - x)
 
 
 def difference_map(one: Field, other: Field) -> Field:
@@ -198,19 +209,26 @@ def _hair_histogram(head: Head) -> Array:
     return count / max(float(count.sum()), 1.0)
 
 
-def border(result: Field, before: Field, known: Sequence[Field], face: Mask) -> tuple[float, Field]:
-    """Share of the changed region's border that has edges which no photograph has, and where.
+def changed_around(face: Mask, result: Field, before: Field) -> Mask:
+    """(height, width): the region around a face in which a picture is not as it was before.
 
-    result: the picture, aligned on `before`; known: pictures whose edges are no fault; face: the
-    region is what is changed around it. A pixel that lies between its neighbours in the other
-    picture is not changed: blur and a small shift leave it there.
+    A pixel that lies between its neighbours in the other picture is not changed: blur and a small
+    shift leave it there.
     """
     beyond = np.minimum(outreach(result, before, NEAR), outreach(before, result, NEAR))
     changed = cv2.GaussianBlur(beyond, (0, 0), 1.5) > 8
     whole = grown(grown(grown(grown(changed, 4), -4), -4), 4)  # closed, then opened
     _, labels = cv2.connectedComponents((whole | face).astype(np.uint8))
     whole &= np.isin(labels, np.unique(labels[face]))
-    ring = grown(whole, 3) & ~grown(whole, -3)
+    return whole
+
+
+def border(result: Field, changed: Mask, known: Sequence[Field]) -> tuple[float, Field]:
+    """Share of the changed region's border that has edges which no photograph has, and where.
+
+    known: pictures whose edges are no fault.
+    """
+    ring = grown(changed, 3) & ~grown(changed, -3)
     edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
     usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
     fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import cv2
@@ -19,11 +20,12 @@ from genlab.benchmark.scoring.constants import (
     ramp,
 )
 from genlab.benchmark.scoring.faces import Face, Image, Points, identity_distance
-from genlab.benchmark.scoring.geometry import Field, expression, grown, sample, shape_share
+from genlab.benchmark.scoring.geometry import Field, Mask, expression, grown, sample, shape_share
 from genlab.benchmark.scoring.head import (
     Head,
     aligned,
     border,
+    changed_around,
     detail,
     difference_map,
     distance,
@@ -33,6 +35,7 @@ from genlab.benchmark.scoring.head import (
 )
 
 RED = np.array([230, 30, 30], dtype=np.float32)
+AROUND = 0.1  # share of the face from which what was changed around it counts
 STRENGTH = 0.7  # opacity where a term loses everything
 
 
@@ -189,7 +192,7 @@ class Measured:
         """The template's hair and outline gone, the avatar's hair there."""
         template = self.template
         where = grown(template.mask, 4) & ~template.face_mask(0.1, 0.9)  # hair, ears and outline
-        gone = structure_distance(self.still, self.toned, where)
+        gone = structure_distance(self.toned, self.still, where)
         hair = hair_likeness(self.result, self.model)
         new = ramp("gone", gone)
         value = max(new ** (1 - HAIR) * ramp("hair", hair) ** HAIR, FLOORS["head"])
@@ -231,16 +234,22 @@ class Measured:
         return self._make("realism", value, sentence, parts | shape, heat)
 
     def copied(self) -> Term:
-        """Not made of the avatar's pixels."""
-        inside = self.result.face_mask(0.0, 0.85)
-        own = self.result.picture
+        """Not made of the avatar's pixels, neither the face nor what was changed around it."""
+        inside, own = self.result.face_mask(0.0, 0.85), self.result.picture
+        around = self.model.mask & self._changed & ~grown(self.result.face_mask(0.1), 4)
         best = [aligned(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
         away = min(structure_distance(view, own, inside) for view in best)
+        parts = {"copied_distance": away}
         value = ramp("copied", away)
+        if around.sum() > AROUND * inside.sum():
+            beside = min(structure_distance(view, own, around) for view in best)
+            parts["copied_distance_around"] = beside
+            value = min(value, ramp("copied_around", beside))
+            value = max(value, FLOORS["copied"])
         sentence = f"The face is the avatar's photograph, pasted or warped (distance {away:.2f})."
         if value > 0.9:
             sentence = "The face is not made of the avatar's pixels."
-        return self._make("copied", value, sentence, {"copied_distance": away})
+        return self._make("copied", value, sentence, parts)
 
     def covered(self) -> Term:
         """The share of the distance from the template's head to the ideal's."""
@@ -276,8 +285,11 @@ class Measured:
         return self._make("seam", ramp("seam", share), sentence, parts, heat)
 
     def _border(self) -> tuple[float, Field]:
-        known = [self.toned, self.model.picture]
-        return border(self.still, self.toned, known, self.result.face_mask(0.0))
+        return border(self.still, self._changed, [self.toned, self.model.picture])
+
+    @cached_property
+    def _changed(self) -> Mask:
+        return changed_around(self.result.face_mask(0.0), self.still, self.toned)
 
     def _sharpness(self) -> float:
         """Fine detail of the face against the softer of template and avatar.

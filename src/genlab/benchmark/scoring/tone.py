@@ -16,6 +16,7 @@ import numpy as np
 
 from genlab.benchmark.scoring.faces import Array, Image, resized, scaled
 from genlab.benchmark.scoring.geometry import Mask
+from genlab.benchmark.scoring.head import tone_curve
 
 LONGEST = 128  # side of the pictures that are compared
 SAME = 1.0  # median difference, 8-bit units, up to which the tone is the template's
@@ -24,23 +25,21 @@ CLIPPED = 4.0  # 8-bit units from black and white within which a channel may be 
 PRIOR = 2.0  # standard deviation, 8-bit units, from which colours decide instead of the prior
 STEPS = 8  # of trimming
 Loss = Callable[[Image], Image]
-KNOTS = 12  # of a curve
 FEWEST = 200  # pixels from which a tone is estimated
 
 
 @dataclass(frozen=True, eq=False)
 class Tone:
-    """A map of colours. matrix: (3, 4) affine; curves: of each channel its knots, (2, knots)."""
+    """A map of colours. matrix: (3, 4) affine; curves: of each channel, after it."""
 
     matrix: Array
-    curves: list[Array]
+    curves: list[Callable[[Array], Array]]
 
     def apply(self, image: Image) -> Image:
         """`image`, uint8 RGB, in this tone."""
         mapped = cv2.transform(image, self.matrix)
-        levels = np.arange(256)
-        tables = [levels + np.interp(levels, x, y - x) for x, y in self.curves]
-        table = np.clip(np.rint(np.stack(tables, axis=-1)), 0, 255).astype(np.uint8)
+        table = np.stack([curve(np.arange(256)) for curve in self.curves], axis=-1)
+        table = np.clip(np.rint(table), 0, 255).astype(np.uint8)
         return cv2.LUT(mapped, table[None])
 
     @classmethod
@@ -49,7 +48,7 @@ class Tone:
         source, target = (x.reshape(-1, 3).astype(np.float64) for x in (source, target))
         matrix = _affine(source, target)
         mapped = source @ matrix[:, :3].T + matrix[:, 3]
-        return cls(matrix, [_curve(mapped[:, c], target[:, c]) for c in range(3)])
+        return cls(matrix, [tone_curve(mapped[:, c], target[:, c]) for c in range(3)])
 
 
 def restored(template: Image, image: Image, outside: Mask) -> tuple[Image, Loss]:
@@ -101,13 +100,3 @@ def _affine(source: Array, target: Array) -> Array:
 def _spread(colours: Array) -> float:
     high, low = np.quantile(colours, (0.9, 0.1), axis=0)
     return float(np.linalg.norm(high - low))
-
-
-def _curve(source: Array, target: Array) -> Array:
-    """(2, knots): medians of what remains, never falling."""
-    order = np.argsort(source, kind="stable")
-    parts = np.array_split(order, KNOTS)
-    x = np.array([np.median(source[part]) for part in parts])
-    y = np.array([np.median(target[part]) for part in parts])
-    x, first = np.unique(x, return_index=True)
-    return np.stack([x, np.maximum.accumulate(y[first])])
