@@ -3,8 +3,9 @@
 The space, written before it was searched: a picture starts as the untouched template or as
 `control_pasted`, and one to four filters are laid over it in turn. Each is one of FILTERS with an
 amount drawn evenly from its range, and covers the whole picture, the heads, the faces, the hair
-(heads without faces), or the rim of the pasted rectangles, hard at the border or softened by up to
-a tenth of the face's width. Nothing of an avatar is blended in or warped.
+(heads without faces), hard at the border or softened by up to a tenth of the face's width. Nothing
+of an avatar is blended in or warped; blurring the border of a pasted rectangle is blending, and so
+no filter has its place there alone.
 
 Of the tries per case half begin with each start. The first third are random; each later one
 changes, adds or removes one filter of the best so far.
@@ -31,16 +32,15 @@ from benchmarks.swap_scores import CASES, save
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.scoring.background import zones
 from genlab.benchmark.scoring.faces import Array, Image
-from genlab.benchmark.scoring.geometry import Mask, face_mask, grown
+from genlab.benchmark.scoring.geometry import Mask, face_mask
 from genlab.benchmark.scoring.scorer import score
-from genlab.benchmark.tools.controls import compress, enhance, grow_box, paste_avatars
+from genlab.benchmark.tools.controls import compress, enhance, paste_avatars
 from genlab.benchmark.tools.face_tool import find_pairs, jaw_width, lab_to_rgb, mix
 from genlab.benchmark.tools.local import swap_locally
 
 MOST_FILTERS = 4
 SOFT = 0.1  # softest border of a filter, in widths of the face
-RIM = 0.12  # width of the rim of a pasted rectangle, in widths of the face
-PLACES = ("picture", "heads", "faces", "hair", "rim")
+PLACES = ("picture", "heads", "faces", "hair")
 
 
 def soften(image: Image, amount: float, side: float) -> Image:
@@ -130,15 +130,10 @@ def find_places(case: Case) -> tuple[dict[str, Mask], float]:
     side = float(np.mean([jaw_width(face.landmarks) for face in people]))
     heads = ~zones(image.shape, people, 1.0)[0]
     inner = np.zeros(image.shape[:2], dtype=bool)
-    pasted = inner.copy()
     for face in people:
         inner |= face_mask(face.landmarks, image.shape)
-        left, top, right, bottom = grow_box(face, image)
-        pasted[top:bottom, left:right] = True
-    wide = max(round(RIM * side / 2), 1)
-    rim = grown(pasted, wide) & ~grown(pasted, -wide)
     everywhere = np.ones_like(inner)
-    masks = (everywhere, heads, inner, heads & ~inner, rim)
+    masks = (everywhere, heads, inner, heads & ~inner)
     return dict(zip(PLACES, masks, strict=True)), side
 
 

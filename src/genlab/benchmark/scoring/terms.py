@@ -35,7 +35,8 @@ from genlab.benchmark.scoring.head import (
 )
 
 RED = np.array([230, 30, 30], dtype=np.float32)
-AROUND = 0.1  # share of the face from which what was changed around it counts
+RIM = 6  # pixels of the frame at a border in which two pictures mix
+AROUND = 0.05  # share of the face from which what was changed around it counts
 STRENGTH = 0.7  # opacity where a term loses everything
 
 
@@ -236,7 +237,8 @@ class Measured:
     def copied(self) -> Term:
         """Not made of the avatar's pixels, neither the face nor what was changed around it."""
         inside, own = self.result.face_mask(0.0, 0.85), self.result.picture
-        around = self.model.mask & self._changed & ~grown(self.result.face_mask(0.1), 4)
+        beyond = self.model.mask & grown(self._changed, -RIM)
+        around = beyond & ~grown(self.result.face_mask(0.1), RIM)
         best = [aligned(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
         away = min(structure_distance(view, own, inside) for view in best)
         parts = {"copied_distance": away}

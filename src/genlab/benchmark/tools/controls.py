@@ -40,8 +40,8 @@ STRANGER = 0.60  # embedding distance from which somebody is surely somebody els
 
 def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     """`image` with the avatar's box, grown by a quarter, laid over that of the face `target`."""
-    left, top, right, bottom = grow_box(target, image)
-    a, b, c, d = grow_box(source, avatar)
+    left, top, right, bottom = _grow(target, image)
+    a, b, c, d = _grow(source, avatar)
     piece = PIL.Image.fromarray(avatar[b:d, a:c]).resize((right - left, bottom - top))
     result = image.copy()
     result[top:bottom, left:right] = np.asarray(piece)
@@ -115,7 +115,7 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
                 yield picture, face
 
 
-def grow_box(face: Face, image: Image) -> list[int]:
+def _grow(face: Face, image: Image) -> list[int]:
     more = round(face.width * (GROWN - 1) / 2)
     height, width = image.shape[:2]
     box = np.add(face.box, (-more, -more, more, more))
