@@ -11,13 +11,23 @@ import cv2
 import numpy as np
 import PIL.Image
 import pytest
+from PIL import ImageEnhance
 
 from genlab.benchmark.cases import Case, Region, Swap, load_case
 from genlab.benchmark.cases.photographs import MAX_PIXELS
 from genlab.benchmark.scoring.constants import VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.scorer import COMPONENTS, Score, measure, score
-from genlab.benchmark.tools.controls import blur_swap, paste_avatars, swap_strangers
+from genlab.benchmark.tools.controls import (
+    blur_swap,
+    compress,
+    enhance,
+    fade_paste,
+    fade_swap,
+    paste_avatars,
+    swap_strangers,
+)
+from genlab.benchmark.tools.face_tool import find_pairs, mix, soft_face
 from genlab.benchmark.tools.local import swap_locally
 
 pytestmark = pytest.mark.slow
@@ -54,6 +64,54 @@ def test_the_controls_come_below_the_swap(case: Case, good: Score) -> None:
     assert 0 < softer.score < soft.score < good.score
     assert paste.components["realism"] < 0.7 < good.components["realism"]
     assert paste.components["copied"] < 0.1 < good.components["copied"]
+
+
+def darken(image: Image) -> Image:
+    return np.rint(255 * (image / 255) ** 1.25).astype(np.uint8)
+
+
+def halve(image: Image) -> Image:
+    small = cv2.resize(image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    return cv2.resize(small, image.shape[1::-1], interpolation=cv2.INTER_CUBIC)
+
+
+@pytest.mark.parametrize("make", [swap_locally, paste_avatars])
+def test_a_change_of_the_whole_picture_never_raises_a_score(root: Path, make: Any) -> None:
+    case = load_case(root / "cases" / "astronaut-officer")
+    plain = make(case, {})
+    changed = {
+        **{amount: enhance(plain, ImageEnhance.Contrast, amount) for amount in (0.7, 0.85, 1.3)},
+        "saturation": enhance(plain, ImageEnhance.Color, 0.7),
+        "gamma": darken(plain),
+        "warm": np.clip(np.rint(plain * [1.1, 1.0, 0.88]), 0, 255).astype(np.uint8),
+        "jpeg": compress(plain),
+        "contrast and half size": halve(enhance(plain, ImageEnhance.Contrast, 0.85)),
+    }
+    before = judge(case, plain).score
+    rises = {name: judge(case, image).score - before for name, image in changed.items()}
+    assert max(rises.values()) < 0.05, rises
+    assert min(rises.values()) > -0.1, rises
+
+
+@pytest.mark.parametrize(
+    ("faded", "plain"), [(fade_swap, swap_locally), (fade_paste, paste_avatars)]
+)
+def test_a_faded_control_ranks_where_the_plain_one_does(
+    case: Case, good: Score, faded: Any, plain: Any
+) -> None:
+    got = judge(case, faded(case, {})).score
+    assert got == pytest.approx(judge(case, plain(case, {})).score, abs=0.02)
+
+
+def test_a_filter_over_a_pasted_face_does_not_buy_a_score(case: Case, template: Image) -> None:
+    paste = paste_avatars(case, {})
+    before = judge(case, paste).score
+    face = find_pairs(case)[0][0]
+    share = soft_face(face.landmarks, template, 0.35)
+    soft = cv2.GaussianBlur(paste, (0, 0), 0.02 * face.width)
+    sharp = cv2.addWeighted(paste, 4, soft, -3, 0)
+    for filtered in (enhance(paste, ImageEnhance.Brightness, 0.5), sharp):
+        assert judge(case, mix(filtered, paste, share)).score < before + 0.05
 
 
 def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> None:

@@ -212,23 +212,25 @@ def _hair_histogram(head: Head) -> Array:
 def changed_around(face: Mask, result: Field, before: Field) -> Mask:
     """(height, width): the region around a face in which a picture is not as it was before.
 
-    A pixel that lies between its neighbours in the other picture is not changed: blur and a small
-    shift leave it there.
+    A pixel that lies between its neighbours of before is not changed: blur and a small shift leave
+    it there.
     """
-    beyond = np.minimum(outreach(result, before, NEAR), outreach(before, result, NEAR))
-    changed = cv2.GaussianBlur(beyond, (0, 0), 1.5) > 8
-    whole = grown(grown(grown(grown(changed, 4), -4), -4), 4)  # closed, then opened
-    _, labels = cv2.connectedComponents((whole | face).astype(np.uint8))
-    whole &= np.isin(labels, np.unique(labels[face]))
-    return whole
+    changed = cv2.GaussianBlur(outreach(result, before, NEAR), (0, 0), 1.5) > 8
+    whole = grown(grown(grown(grown(changed | face, 8), -8), -4), 4)  # closed, then opened
+    _, labels = cv2.connectedComponents(whole.astype(np.uint8))
+    return whole & np.isin(labels, np.unique(labels[face]))
 
 
-def border(result: Field, changed: Mask, known: Sequence[Field]) -> tuple[float, Field]:
+def border(
+    result: Field, changed: Mask, known: Sequence[Field], cut: tuple[float, float]
+) -> tuple[float, Field]:
     """Share of the changed region's border that has edges which no photograph has, and where.
 
-    known: pictures whose edges are no fault.
+    known: pictures whose edges are no fault; cut: light at and below which, and at and above which,
+    the result's tone has cut all edges off, so that nothing is known.
     """
-    ring = grown(changed, 3) & ~grown(changed, -3)
+    light = result[..., 0]
+    ring = grown(changed, 3) & ~grown(changed, -3) & (light > cut[0]) & (light < cut[1])
     edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
     usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
     fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring

@@ -39,6 +39,7 @@ from genlab.benchmark.scoring.tone import Loss
 
 COMPONENTS = (*WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
+CUT = 2.0  # 8-bit units of light within which a tone's ends count as cut off
 # Turn, spread and distance that are worth a note.
 TURNED, UNSURE, ALIKE = 0.74, 0.15, 0.45
 
@@ -151,11 +152,13 @@ def _measure_person(
     aim = moved(face.landmarks, matrix)[17:]
     laid = [(view, similarity(view.face.landmarks[17:], aim)) for view in shown[name]]
     views = [lab(lose(framed(view.picture, onto))) for view, onto in laid]
+    ends = lab(lose(np.array([[[0] * 3, [255] * 3]], dtype=np.uint8)))[0, :, 0]
+    cut = float(ends[0]) + CUT, float(ends[1]) - CUT
     onto = similarity(nearer[name].face.landmarks[17:], aim)
     old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
     toned = lab(lose(framed(before.picture, matrix)))
     still, model = aligned(new.picture, toned, ~old.mask), Head.framed(*nearer[name], onto)
-    swap = Measured(name, image, matrix, new, old, toned, still, model, who, views)
+    swap = Measured(name, image, matrix, new, old, toned, still, model, who, views, cut)
     terms = swap.terms()
     if ideal is not None:
         model, to_ideal = Head.framed(*ideal, matrix), Identity.of(face, before.face, [ideal.face])

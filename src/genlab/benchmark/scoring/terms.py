@@ -139,8 +139,9 @@ class Measured:
     and `template`; toned: the template's picture with what the result's tone lost; still: the
     result's picture, aligned on it around the head; model: the head that is wanted, the avatar's
     laid over the result's landmarks, or the ideal's; who: identity against the model; views: the
-    avatar's picture and its mirror, laid as `model`, with the same loss as `toned`; reference:
-    whether the model is the ideal's.
+    avatar's picture and its mirror, laid as `model`, with the same loss as `toned`; cut: light
+    at and beyond which the result's tone cut off edges; reference: whether the model is the
+    ideal's.
     """
 
     person: str
@@ -153,6 +154,7 @@ class Measured:
     model: Head
     who: Identity
     views: Sequence[Field]
+    cut: tuple[float, float]
     reference: bool = False
 
     def terms(self) -> list[Term]:
@@ -287,7 +289,8 @@ class Measured:
         return self._make("seam", ramp("seam", share), sentence, parts, heat)
 
     def _border(self) -> tuple[float, Field]:
-        return border(self.still, self._changed, [self.toned, self.model.picture])
+        known = [self.toned, self.model.picture]
+        return border(self.still, self._changed, known, self.cut)
 
     @cached_property
     def _changed(self) -> Mask:

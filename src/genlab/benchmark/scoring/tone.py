@@ -20,7 +20,8 @@ from genlab.benchmark.scoring.head import tone_curve
 
 LONGEST = 128  # side of the pictures that are compared
 SAME = 1.0  # median difference, 8-bit units, up to which the tone is the template's
-EXPLAINED = 0.7  # share of that difference which a tone may leave
+LEFT = (3.0, 0.05)  # most that a tone may leave: 8-bit units, and share of the template's spread
+FLAT = 12.0  # spread of colours, 8-bit units, up to which a gain cannot be estimated
 CLIPPED = 4.0  # 8-bit units from black and white within which a channel may be cut
 PRIOR = 2.0  # standard deviation, 8-bit units, from which colours decide instead of the prior
 STEPS = 8  # of trimming
@@ -66,7 +67,8 @@ def restored(template: Image, image: Image, outside: Mask) -> tuple[Image, Loss]
     if source.shape[1] < FEWEST or before <= SAME:
         return image, lambda picture: picture
     back = Tone.between(source, target)
-    if _difference(back.apply(source), target) > EXPLAINED * before:
+    left = _difference(back.apply(source), target)
+    if left > min(before / 2, max(LEFT[0], LEFT[1] * _spread(target[0]))):
         return image, lambda picture: picture
     given = Tone.between(target, source)
     return back.apply(image), lambda picture: back.apply(given.apply(picture))
@@ -83,7 +85,8 @@ def _affine(source: Array, target: Array) -> Array:
     if used.sum() < FEWEST:
         used = np.ones(len(source), dtype=bool)
     source, target = source[used], target[used]
-    gain = _spread(target) / max(_spread(source), 1.0)
+    spread = _spread(source)
+    gain = _spread(target) / spread if spread > FLAT else 1.0
     kept = np.ones(len(source), dtype=bool)
     for _ in range(STEPS):
         a, b = source[kept], target[kept]
