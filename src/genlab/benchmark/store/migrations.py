@@ -119,6 +119,12 @@ def add_outcomes(connection: Connection) -> None:
         connection.execute(insert(Preference).values({**values, "outcome": outcome}))
 
 
+def type_records(connection: Connection) -> None:
+    """Give items and preferences the columns of their types."""
+    type_items(connection)
+    add_outcomes(connection)
+
+
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     **dict.fromkeys(
         ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
@@ -126,8 +132,7 @@ MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     ),
     "0005_contenders": add_contenders,
     "0006_judging_costs": add_judging_costs,
-    "0007_typed_items": type_items,
-    "0008_votes": add_outcomes,
+    "0007_typed_items_and_votes": type_records,
 }
 
 
@@ -199,7 +204,7 @@ def check_file(path: Path) -> None:
 def describe_fault(path: Path, fault: object) -> GenlabError:
     """An error of SQLite as one line with a fix."""
     reason = " ".join(str(fault).split())
-    fix = "check its disk, restore it from a copy, or name another file"
+    fix = "restore it with: genlab benchmark restore FILE --replace; or name another file"
     if "UNIQUE" in reason or "FOREIGN KEY" in reason:
         fix = "name each run once, and only items that exist"
     elif "locked" in reason:
