@@ -42,7 +42,7 @@ RAMPS: Mapping[str, Ramp] = MappingProxyType(
         "hair": (0.05, 0.35),  # intersection of hair colours with the avatar
         "covered": (0.0, 0.60),  # share of the distance from template to ideal
         "copied": (0.02, 0.05),  # distance of the face's edges from the avatar's
-        "copied_around": (0.32, 0.40),  # the same around the face, where that was changed
+        "copied_around": (0.50, 0.30),  # likeness of what was changed around the face
         "seam": (0.30, 0.10),  # share of the border with new edges
         "sharpness": (0.25, 0.70),  # detail against the softer photograph
         "detail": (0.35, 0.80),  # detail against the ideal

@@ -42,6 +42,10 @@ TONE = 12.0  # most by which a picture's mean light is adjusted, 8-bit units
 NEAR = 2  # pixels of the frame by which an unchanged edge may move
 MATCHED = 5.0  # most by which gradients are scaled to be compared
 KNOTS = 12  # of a tone curve
+WINDOW = 3.0  # sigma of the windows in which structures are compared
+SAME = 0.6  # correlation of two structures from which they are one
+FLAT = 2.5  # spread of light in a window, 8-bit units, that is no structure
+RING = 8  # pixels of the frame beside a border in which its edges lie
 FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
 
 
@@ -209,14 +213,36 @@ def _hair_histogram(head: Head) -> Array:
     return count / max(float(count.sum()), 1.0)
 
 
-def changed_around(face: Mask, result: Field, before: Field) -> Mask:
-    """(height, width): the region around a face in which a picture is not as it was before.
+def likeness(source: Field, result: Field, where: Mask) -> float:
+    """Median correlation of the light of two pictures in small windows over a mask, in [-1, 1].
 
-    A pixel that lies between its neighbours of before is not changed: blur and a small shift leave
-    it there.
+    A change of tone that varies slowly leaves it near 1; another photograph has about 0.2.
     """
-    changed = cv2.GaussianBlur(outreach(result, before, NEAR), (0, 0), 1.5) > 8
-    whole = grown(grown(grown(grown(changed | face, 8), -8), -4), 4)  # closed, then opened
+    shared, size = _correlation(source, result)
+    told = where & (size > 1.0)  # windows without structure tell nothing
+    return float(np.median((shared / size)[told])) if told.any() else 0.0
+
+
+def _correlation(one: Field, other: Field) -> tuple[Field, Field]:
+    """Covariance of the light in windows of WINDOW, and the product of the spreads."""
+    a, b = (np.ascontiguousarray(x[..., 0], dtype=np.float32) for x in (one, other))
+
+    def mean(values: Field) -> Field:
+        return np.asarray(cv2.GaussianBlur(values, (0, 0), WINDOW))
+
+    variances = [np.maximum(mean(x * x) - mean(x) ** 2, 1e-3) for x in (a, b)]
+    return mean(a * b) - mean(a) * mean(b), np.sqrt(variances[0] * variances[1])
+
+
+def changed_around(face: Mask, result: Field, before: Field) -> Mask:
+    """(height, width): the region around a face whose structure is not what it was before.
+
+    What was relit, recoloured or sharpened correlates with what was there; another head, or another
+    photograph's background, does not. Where either is flat, nothing is known to have changed.
+    """
+    shared, size = _correlation(result, before)
+    changed = (shared < SAME * size) & (size > FLAT**2)
+    whole = grown(grown(grown(grown(changed | face, 6), -6), -4), 4)  # closed, then opened
     _, labels = cv2.connectedComponents(whole.astype(np.uint8))
     return whole & np.isin(labels, np.unique(labels[face]))
 
@@ -224,18 +250,24 @@ def changed_around(face: Mask, result: Field, before: Field) -> Mask:
 def border(
     result: Field, changed: Mask, known: Sequence[Field], cut: tuple[float, float]
 ) -> tuple[float, Field]:
-    """Share of the changed region's border that has edges which no photograph has, and where.
+    """Share of the changed region's border beside edges that no photograph has, and these edges.
 
-    known: pictures whose edges are no fault; cut: light at and below which, and at and above which,
-    the result's tone has cut all edges off, so that nothing is known.
+    known: the template's picture and others, whose edges are no fault, as strong as the result
+    shows the template's outside of the region; cut: light at and below which, and at and above
+    which, the result's tone has cut all edges off, so that nothing is known.
     """
     light = result[..., 0]
-    ring = grown(changed, 3) & ~grown(changed, -3) & (light > cut[0]) & (light < cut[1])
-    edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
-    usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
-    fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
-    wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
-    return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
+    line = grown(changed, 1) & ~grown(changed, -1)
+    beside = grown(changed, RING) & ~grown(changed, -RING)
+    beside &= (light > cut[0]) & (light < cut[1])
+    own, *edges = (_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known))
+    outside = grown(changed, 3 * RING) & ~grown(changed, RING)
+    ratio = own[outside] / np.maximum(edges[0][outside], FAINT)
+    gain = float(np.clip(np.median(ratio), 1.0, MATCHED)) if outside.any() else 1.0
+    usual = gain * np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges], axis=0)
+    fresh = np.maximum(own - 1.15 * usual - 2.0, 0) * beside
+    marked = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((2 * RING + 1,) * 2, np.uint8)) > 0
+    return float((marked & line).sum() / max(int(line.sum()), 1)), fresh
 
 
 def outreach(a: Field, b: Field, reach: int) -> Field:

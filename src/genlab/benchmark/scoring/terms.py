@@ -30,6 +30,7 @@ from genlab.benchmark.scoring.head import (
     difference_map,
     distance,
     hair_likeness,
+    likeness,
     strain,
     structure_distance,
 )
@@ -246,8 +247,10 @@ class Measured:
         parts = {"copied_distance": away}
         value = ramp("copied", away)
         if around.sum() > AROUND * inside.sum():
-            beside = min(structure_distance(view, own, around) for view in best)
-            parts["copied_distance_around"] = beside
+            both = inside | around
+            best += [aligned(view, own, both, cv2.MOTION_AFFINE) for view in self.views]
+            beside = max(likeness(view, own, around) for view in best)
+            parts["copied_likeness_around"] = beside
             value = min(value, ramp("copied_around", beside))
             value = max(value, FLOORS["copied"])
         sentence = f"The face is the avatar's photograph, pasted or warped (distance {away:.2f})."
