@@ -45,7 +45,6 @@ KNOTS = 12  # of a tone curve
 WINDOW = 3.0  # sigma of the windows in which structures are compared
 SAME = 0.6  # correlation of two structures from which they are one
 FLAT = 2.5  # spread of light in a window, 8-bit units, that is no structure
-RING = 8  # pixels of the frame beside a border in which its edges lie
 FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
 
 
@@ -234,7 +233,7 @@ def _correlation(one: Field, other: Field) -> tuple[Field, Field]:
     return mean(a * b) - mean(a) * mean(b), np.sqrt(variances[0] * variances[1])
 
 
-def changed_around(face: Mask, result: Field, before: Field) -> Mask:
+def replaced_around(face: Mask, result: Field, before: Field) -> Mask:
     """(height, width): the region around a face whose structure is not what it was before.
 
     What was relit, recoloured or sharpened correlates with what was there; another head, or another
@@ -242,7 +241,22 @@ def changed_around(face: Mask, result: Field, before: Field) -> Mask:
     """
     shared, size = _correlation(result, before)
     changed = (shared < SAME * size) & (size > FLAT**2)
-    whole = grown(grown(grown(grown(changed | face, 6), -6), -4), 4)  # closed, then opened
+    return _joined(changed | face, face, 6)
+
+
+def changed_around(face: Mask, result: Field, before: Field) -> Mask:
+    """(height, width): the region around a face in which a picture is not as it was before.
+
+    A pixel that lies between its neighbours of before is not changed: blur and a small shift leave
+    it there.
+    """
+    changed = cv2.GaussianBlur(outreach(result, before, NEAR), (0, 0), 1.5) > 8
+    return _joined(changed | face, face, 8)
+
+
+def _joined(region: Mask, face: Mask, gap: int) -> Mask:
+    """What is connected with a face, after gaps were closed and specks removed."""
+    whole = grown(grown(grown(grown(region, gap), -gap), -4), 4)  # closed, then opened
     _, labels = cv2.connectedComponents(whole.astype(np.uint8))
     return whole & np.isin(labels, np.unique(labels[face]))
 
@@ -250,24 +264,18 @@ def changed_around(face: Mask, result: Field, before: Field) -> Mask:
 def border(
     result: Field, changed: Mask, known: Sequence[Field], cut: tuple[float, float]
 ) -> tuple[float, Field]:
-    """Share of the changed region's border beside edges that no photograph has, and these edges.
+    """Share of the changed region's border that has edges which no photograph has, and where.
 
-    known: the template's picture and others, whose edges are no fault, as strong as the result
-    shows the template's outside of the region; cut: light at and below which, and at and above
-    which, the result's tone has cut all edges off, so that nothing is known.
+    known: pictures whose edges are no fault; cut: light at and below which, and at and above which,
+    the result's tone has cut all edges off, so that nothing is known.
     """
     light = result[..., 0]
-    line = grown(changed, 1) & ~grown(changed, -1)
-    beside = grown(changed, RING) & ~grown(changed, -RING)
-    beside &= (light > cut[0]) & (light < cut[1])
-    own, *edges = (_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known))
-    outside = grown(changed, 3 * RING) & ~grown(changed, RING)
-    ratio = own[outside] / np.maximum(edges[0][outside], FAINT)
-    gain = float(np.clip(np.median(ratio), 1.0, MATCHED)) if outside.any() else 1.0
-    usual = gain * np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges], axis=0)
-    fresh = np.maximum(own - 1.15 * usual - 2.0, 0) * beside
-    marked = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((2 * RING + 1,) * 2, np.uint8)) > 0
-    return float((marked & line).sum() / max(int(line.sum()), 1)), fresh
+    ring = grown(changed, 3) & ~grown(changed, -3) & (light > cut[0]) & (light < cut[1])
+    edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
+    usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
+    fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
+    wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
+    return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
 
 
 def outreach(a: Field, b: Field, reach: int) -> Field:

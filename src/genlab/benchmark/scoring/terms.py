@@ -31,6 +31,7 @@ from genlab.benchmark.scoring.head import (
     distance,
     hair_likeness,
     likeness,
+    replaced_around,
     strain,
     structure_distance,
 )
@@ -240,7 +241,8 @@ class Measured:
     def copied(self) -> Term:
         """Not made of the avatar's pixels, neither the face nor what was changed around it."""
         inside, own = self.result.face_mask(0.0, 0.85), self.result.picture
-        beyond = self.model.mask & grown(self._changed, -RIM)
+        replaced = replaced_around(self.result.face_mask(0.0), self.still, self.toned)
+        beyond = self.model.mask & grown(replaced, -RIM)
         around = beyond & ~grown(self.result.face_mask(0.1), RIM)
         best = [aligned(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
         away = min(structure_distance(view, own, inside) for view in best)
