@@ -9,7 +9,7 @@ import pytest
 
 from genlab.core.errors import GenlabError
 from genlab.web import explorer, items
-from genlab.web.components.files import reading
+from genlab.web.files import reading
 from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"

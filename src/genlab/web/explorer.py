@@ -14,7 +14,7 @@ from genlab.vae.models.vae import VAE, to_array
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling.latents import principal_directions
 from genlab.vae.training.checkpoint import load_checkpoint, require_shape
-from genlab.web.components.files import fresh
+from genlab.web.files import fresh
 from genlab.web.items import load_items
 
 Items = npt.NDArray[np.uint8]

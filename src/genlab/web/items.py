@@ -23,7 +23,7 @@ from genlab.evaluation.metrics.own_grids import find_components
 from genlab.evaluation.reports.formats import words
 from genlab.grids.palette import COLOUR_NAMES, PADDING
 from genlab.grids.shapes import KINDS, Objects
-from genlab.web.components.files import fresh, reading, require
+from genlab.web.files import fresh, reading, require
 
 Items = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]

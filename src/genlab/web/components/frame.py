@@ -17,7 +17,7 @@ from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
 from genlab.web.components.escape import label, line
-from genlab.web.components.files import fresh
+from genlab.web.files import fresh
 
 STATES = {
     "passed": "green", "met": "green", "stretch target met": "green", "up to date": "green",

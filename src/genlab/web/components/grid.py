@@ -12,7 +12,7 @@ from genlab.benchmark.store.items import FINISHED, STATUSES, ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.web.components.escape import line, text
-from genlab.web.components.files import stamp
+from genlab.web.files import stamp
 from genlab.web.images import case_image_url
 
 STATUS = {"generating": "generating…", "generated": "waits for its score", "evaluating": "scoring…"}

@@ -24,7 +24,7 @@ from genlab.evaluation.reports.formats import heading, number, value, words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
 from genlab.web.components.escape import label
-from genlab.web.components.files import reading, require
+from genlab.web.files import reading, require
 
 BACKENDS = ("embedded", "openai", "search")
 MODES = ("loop", "tools")

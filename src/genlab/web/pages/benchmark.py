@@ -26,7 +26,6 @@ from genlab.benchmark.store.schema import Contender, Run
 from genlab.core.params import BenchmarkParams
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
-from genlab.web.components.files import fresh
 from genlab.web.components.frame import (
     ask_rater,
     choose,
@@ -35,6 +34,7 @@ from genlab.web.components.frame import (
     remembered,
     sentences,
 )
+from genlab.web.files import fresh
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone

@@ -13,7 +13,7 @@ from genlab.grids.shapes import KINDS
 from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
-from genlab.web.components.files import require
+from genlab.web.files import require
 
 PAGE = 48  # items
 EXAMPLE = "00000000\n02220300\n00000030\n00000000"

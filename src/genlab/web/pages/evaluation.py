@@ -12,7 +12,7 @@ from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
-from genlab.web.components.files import reading, require
+from genlab.web.files import reading, require
 
 Row = dict[str, Any]
 

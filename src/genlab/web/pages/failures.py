@@ -16,7 +16,7 @@ from genlab.evaluation.reports.formats import number, words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
-from genlab.web.components.files import reading
+from genlab.web.files import reading
 from genlab.web.items import find_dataset, load_items, read_evidence
 
 Pictures = dict[str, npt.NDArray[np.uint8]]

@@ -17,7 +17,7 @@ from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import value, words
 from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
-from genlab.web.components.files import UNFIT, stamp
+from genlab.web.files import UNFIT, stamp
 from genlab.web.pages.evaluation import show_verdict
 
 Row = dict[str, str]

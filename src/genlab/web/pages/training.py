@@ -11,7 +11,7 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import words
 from genlab.web.components import charts, frame
-from genlab.web.components.files import UNFIT, fresh, reading, require
+from genlab.web.files import UNFIT, fresh, reading, require
 
 Points = list[tuple[float, float]]
 Curves = dict[str, Points]  # series of a run by name, (epoch, value) each
