@@ -1,5 +1,6 @@
 """Agreement, preferences: known answers, and a reason where there is no answer."""
 
+import krippendorff
 import numpy as np
 import pytest
 
@@ -32,6 +33,21 @@ def test_alpha_is_that_of_the_textbook() -> None:
     assert found.n == 11  # the last picture has one rating
     assert within(0.815, found)
     assert agreement.alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
+
+
+def test_alpha_of_resamples_is_that_of_the_library() -> None:
+    rng = np.random.default_rng(RNG_SEED)
+    counts = rng.multinomial(3, [0.1, 0.2, 0.4, 0.2, 0.1], size=40)
+    weights = rng.multinomial(40, np.full(40, 1 / 40), size=20)
+    expected = [
+        krippendorff.alpha(
+            value_counts=np.repeat(counts, times, axis=0),
+            value_domain=list(STARS),
+            level_of_measurement="ordinal",
+        )
+        for times in weights
+    ]
+    np.testing.assert_allclose(agreement._alphas(counts, weights), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
