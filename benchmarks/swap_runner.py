@@ -4,7 +4,6 @@
 scored in two processes and recorded. The ideal is the tool alone: 7 rounds of 2 s.
 """
 
-import asyncio
 import math
 import os
 import tempfile
@@ -18,6 +17,8 @@ from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.run.requests import Limits
 from genlab.benchmark.run.runner import Runner
+from genlab.benchmark.run.threads import complete
+from genlab.benchmark.run.work import Options
 from genlab.benchmark.store.repository import Store
 
 ITEMS, SECONDS, CONCURRENCY = 100, 2.0, 16
@@ -37,11 +38,11 @@ def swap_runner(repeats: Repeats = 5) -> Iterator[Result]:
         tool = Turned(SECONDS, make=lambda case: images[case.case_id], concurrency=CONCURRENCY)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
             limits, known = Limits(concurrency=CONCURRENCY, scorers=2), {tool.tool_id: tool}
-            options = {"limits": limits, "scorer": small_score, "tools": known}
+            options = Options(limits=limits, tools=known)
             for _ in range(repeats):
-                runner = Runner(store, folder / "runs", **options)
+                runner = Runner(store, folder / "runs", options=options, scorer=small_score)
                 run_id = runner.start(cases, make_contenders([tool], {}))
-                complete = partial(asyncio.run, runner.run(run_id))
-                ratios.append(wall_seconds(complete) / ideal)
+                run = partial(complete, runner.run(run_id))
+                ratios.append(wall_seconds(run) / ideal)
                 assert [item.status for item in store.items(run_id)] == ["scored"] * ITEMS
     yield Result.median("swap.runner_over_ideal", ratios)
