@@ -85,7 +85,7 @@ outline:1px solid var(--g-rule)}}
 .b-look img{{width:100%;height:auto;max-height:min(56vh,520px);object-fit:contain;display:block;
 background:var(--g-card);border-radius:8px}}
 .b-look .b-main img{{height:min(56vh,520px)}}.b-look .b-pixels img{{image-rendering:pixelated}}
-.b-look .b-ahead{{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;
+.b-ahead{{position:absolute;width:1px;height:1px;overflow:hidden;opacity:0;
 pointer-events:none}}
 @media(max-width:640px){{.b-look{{gap:.5rem}}.b-look figure{{flex:1 1 100%}}
 .b-look img{{max-height:260px}}.b-look .b-main img{{height:36vh;max-height:none}}}}

@@ -65,7 +65,7 @@ def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
 
 
 def show(way: Session, run_id: str) -> str:
-    """The template with who is replaced by whom, the images to rate, and the next ones, unseen."""
+    """The template with who is replaced by whom, and the images to rate."""
     subject, *_ = task = way.current
     case = read_case(run_id, subject)
     template = template_url(subject, case)
@@ -86,10 +86,20 @@ def show(way: Session, run_id: str) -> str:
         shown += figure(template, "the template", kind=main)
     else:
         shown += figure(image_url(subject), "How good is this?" if kind else QUESTION, kind=main)
-    seen = [(one, read_case(run_id, one)) for one in way.ahead]
-    urls = [url for one, of in seen for url in (image_url(one), template_url(one, of))]
+    return f'<div class="b-look">{shown}</div>'
+
+
+def prepare(way: Session, run_id: str) -> str:
+    """The next images, unseen, so that a browser has them; what is drawn of their cases is kept."""
+    urls = []
+    for subject in way.ahead:
+        case = read_case(run_id, subject)
+        urls += [image_url(subject), template_url(subject, case)]
+        if isinstance(case, Case):
+            with suppress(GenlabError, OSError):
+                connect(case, case.digest)
     ahead = "".join(grid.picture(url, "") for url in dict.fromkeys(urls) if url.startswith("/"))
-    return f'<div class="b-look">{shown}<div class="b-ahead" aria-hidden="true">{ahead}</div></div>'
+    return f'<div class="b-ahead" aria-hidden="true">{ahead}</div>'
 
 
 @st.fragment
@@ -97,6 +107,8 @@ def rate(way: Session, run_id: str) -> None:
     """One image and its stars, or two and which is better, if any."""
     progress, board = st.empty(), st.empty()
     task = way.current
+    if task:  # before all else: this is what a rater waits for
+        board.html(show(way, run_id))
     answer, undo = sentences()(way.answer), sentences()(way.undo)
 
     def flip() -> None:  # to the template in this image's place, or back
@@ -126,10 +138,10 @@ def rate(way: Session, run_id: str) -> None:
         ended = way.done == way.total
         board.success("All done. Thank you." if ended else "The end; some were skipped.")
         return
-    board.html(show(way, run_id))
     st.caption(PAIR_KEYS if way.paired else KEYS)
     if task[0].kind == "run_item" and not way.paired:
         st.caption("; ".join(f"{number}: {meaning}" for number, meaning in STARS.items()) + ".")
+    st.html(prepare(way, run_id))
 
 
 def main() -> None:
