@@ -188,11 +188,11 @@ async def _events(jobs: Jobs, run: Run) -> AsyncGenerator[Event, None]:
 
 
 async def _cells(jobs: Jobs, run: Run) -> AsyncGenerator[dict[str, Any], None]:
+    labels = {name: contender.label for name, contender in run.contenders.items()}
     async with jobs.watch(run.run_id) as log:
         async for event in log.follow():
             changed = event.get("items", [event] if event["type"] == "update" else [])
             items = [log.item(update["run_item_id"]) for update in changed]
-            labels = {name: contender.label for name, contender in run.contenders.items()}
             yield {
                 "cells": {i.item_id: grid.item_cell(i, labels[i.contender]) for i in items},
                 "progress": grid.progress(log.counts),

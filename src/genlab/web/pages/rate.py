@@ -47,12 +47,18 @@ def connect(_case: Case, digest: str) -> str:
     return look.data_url(draw_swaps(_case), "jpeg")
 
 
-def read_case(run_id: str, subject: Subject) -> Case | str:
-    """The case of an image of a run, or why it cannot be shown; "" where there is none."""
-    store = jobs().store
-    known = store.run(run_id).cases if subject.kind == "run_item" else ()
-    found = (case for case in known if case["case_id"] == subject.case_id)
-    return next((grid.read_run_case(store, run_id, case) for case in found), "")
+class Cases:
+    """The cases of a run's images, whose record is read once; of other images there are none."""
+
+    def __init__(self, kind: Kind, run_id: str) -> None:
+        self._run_id = run_id
+        stored = jobs().store.run(run_id).cases if kind == "run_item" else ()
+        self._stored = {case["case_id"]: case for case in stored}
+
+    def read(self, subject: Subject) -> Case | str:
+        """The case of an image, or why it cannot be shown; "" where there is none."""
+        stored = self._stored.get(subject.case_id)
+        return grid.read_run_case(jobs().store, self._run_id, stored) if stored else ""
 
 
 def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
@@ -64,10 +70,10 @@ def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
     return f'<figure class="{kind}"><figcaption>{text(caption)}</figcaption>{shown}</figure>'
 
 
-def show(way: Session, run_id: str) -> str:
+def show(way: Session, cases: Cases) -> str:
     """The template with who is replaced by whom, and the images to rate."""
     subject, *_ = task = way.current
-    case = read_case(run_id, subject)
+    case = cases.read(subject)
     template = template_url(subject, case)
     kind = "" if subject.kind == "run_item" else " b-pixels"
     shown = ""
@@ -89,11 +95,11 @@ def show(way: Session, run_id: str) -> str:
     return f'<div class="b-look">{shown}</div>'
 
 
-def prepare(way: Session, run_id: str) -> str:
+def prepare(way: Session, cases: Cases) -> str:
     """The next images, unseen, so that a browser has them; what is drawn of their cases is kept."""
     urls = []
     for subject in way.ahead:
-        case = read_case(run_id, subject)
+        case = cases.read(subject)
         urls += [image_url(subject), template_url(subject, case)]
         if isinstance(case, Case):
             with suppress(GenlabError, OSError):
@@ -108,7 +114,8 @@ def rate(way: Session, run_id: str) -> None:
     progress, board = st.empty(), st.empty()
     task = way.current
     if task:  # before all else: this is what a rater waits for
-        board.html(show(way, run_id))
+        cases = Cases(task[0].kind, run_id)
+        board.html(show(way, cases))
     answer, undo = sentences()(way.answer), sentences()(way.undo)
 
     def flip() -> None:  # to the template in this image's place, or back
@@ -129,7 +136,7 @@ def rate(way: Session, run_id: str) -> None:
         st.button("Skip", key="skip", shortcut="s", on_click=way.skip, disabled=not task)
         st.button("Undo", key="undo", shortcut="u", on_click=undo, disabled=not way.position)
         if not way.paired:
-            off = not task or not template_url(task[0], read_case(run_id, task[0]))
+            off = not task or not template_url(task[0], cases.read(task[0]))
             st.button("Template", key="flip", shortcut="t", on_click=flip, disabled=off)
     share = way.done / way.total if way.total else 1.0
     unit = "pairs" if way.paired else "rated"
@@ -141,7 +148,7 @@ def rate(way: Session, run_id: str) -> None:
     st.caption(PAIR_KEYS if way.paired else KEYS)
     if task[0].kind == "run_item" and not way.paired:
         st.caption("; ".join(f"{number}: {meaning}" for number, meaning in STARS.items()) + ".")
-    st.html(prepare(way, run_id))
+    st.html(prepare(way, cases))
 
 
 def main() -> None:
