@@ -5,7 +5,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.cases import load_run_case
+from genlab.benchmark.cases import load_stored_case
 from genlab.benchmark.scoring.pictures import Unfit
 from genlab.benchmark.scoring.scorer import measure
 from genlab.benchmark.scoring.terms import Term
@@ -18,7 +18,7 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
     """The terms of an item's score. Raises a `GenlabError` without one, or without its case."""
     item = store.item(item_id)
     [known] = [c for c in store.run(item.run_id).cases if c["case_id"] == item.case_id]
-    case = load_run_case(store.case_folder(known), item.run_id, known.get("digest", ""))
+    case = load_stored_case(store, item.run_id, known)
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
     try:

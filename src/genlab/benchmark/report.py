@@ -15,7 +15,7 @@ from typing import Any
 import jinja2
 
 from genlab import __version__
-from genlab.benchmark.cases import Case, load_run_case
+from genlab.benchmark.cases import Case, load_stored_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.judge import describe_unrated
 from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
@@ -91,8 +91,7 @@ def _rows(store: Store, run: Run, items: Sequence[ItemResult]) -> list[dict[str,
         title = str(known.get("title", known["case_id"]))
         shown = {"fault": "", "case_id": known["case_id"], "title": title, "cells": cells}
         try:
-            folder, digest = store.case_folder(known), known.get("digest", "")
-            shown |= _inline_case(load_run_case(folder, run.run_id, digest))
+            shown |= _inline_case(load_stored_case(store, run.run_id, known))
         except (GenlabError, OSError) as fault:  # a run's results outlive its cases
             shown |= {"fault": str(fault), "sources": {}}
         rows.append(shown)

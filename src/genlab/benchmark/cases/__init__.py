@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from PIL import Image
 from pydantic import (
@@ -29,6 +29,9 @@ from genlab.benchmark.cases.photographs import read_photograph, same_shape, upri
 from genlab.core.errors import GenlabError, did_you_mean, invalid
 from genlab.core.io import read_yaml
 from genlab.core.places import find_beside, match_names
+
+if TYPE_CHECKING:
+    from genlab.benchmark.store.repository import Store
 
 CASE_FILE = "case.yaml"
 PRIVATE = "private"
@@ -229,6 +232,11 @@ def load_run_case(folder: Path, run_id: str, digest: str) -> Case:
         fault = f"case {case.case_id} has changed since run {run_id} began"
         raise GenlabError(f"{fault}; restore {folder}, or start a new run")
     return case
+
+
+def load_stored_case(store: Store, run_id: str, stored: Mapping[str, Any]) -> Case:
+    """Read a case as a run's record names it. Raises a `GenlabError` as `load_run_case` does."""
+    return load_run_case(store.case_folder(stored), run_id, stored.get("digest", ""))
 
 
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:

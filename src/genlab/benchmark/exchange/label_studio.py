@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from genlab.benchmark.cases import load_run_case
+from genlab.benchmark.cases import load_stored_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.exchange.rows import parse_time
 from genlab.benchmark.service.rating_session import draw_swaps
@@ -102,10 +102,7 @@ class _Pictures:
         if key not in self.drawn:
             known = self.cases[key]
             try:
-                folder = self.store.case_folder(known)
-                self.drawn[key] = draw_swaps(
-                    load_run_case(folder, item.run_id, known.get("digest", ""))
-                )
+                self.drawn[key] = draw_swaps(load_stored_case(self.store, item.run_id, known))
             except (GenlabError, OSError):  # deleted or changed since
                 self.drawn[key] = None
         return self.drawn[key]

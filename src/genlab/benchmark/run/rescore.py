@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from genlab.benchmark.cases import Case, load_run_case
+from genlab.benchmark.cases import Case, load_stored_case
 from genlab.benchmark.run.arrivals import find_saved
 from genlab.benchmark.run.runner import Runner, hold_lock, load_scorer
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
@@ -64,9 +64,7 @@ def _load_cases(store: Store, run: Run) -> dict[str, Case | GenlabError]:
     cases: dict[str, Case | GenlabError] = {}
     for stored in run.cases:
         try:
-            folder = store.case_folder(stored)
-            case = load_run_case(folder, run.run_id, stored.get("digest", ""))
-            cases[stored["case_id"]] = case
+            cases[stored["case_id"]] = load_stored_case(store, run.run_id, stored)
         except GenlabError as fault:
             cases[stored["case_id"]] = fault
     return cases

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from genlab.benchmark.cases import Case, describe_missing_consent, load_run_case
+from genlab.benchmark.cases import Case, describe_missing_consent, load_stored_case
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
@@ -272,12 +272,7 @@ class Work:
 
 def load_cases_of(store: Store, run: Run) -> dict[str, Case]:
     """The cases of a run by id. Raises a `GenlabError` where one is gone or has changed."""
-    return {
-        known["case_id"]: load_run_case(
-            store.case_folder(known), run.run_id, known.get("digest", "")
-        )
-        for known in run.cases
-    }
+    return {stored["case_id"]: load_stored_case(store, run.run_id, stored) for stored in run.cases}
 
 
 async def score_item(
