@@ -27,7 +27,7 @@ from genlab.benchmark.plugins.base import one_line
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.requests import Limits
 from genlab.benchmark.run.score_pool import Scorer, ScoringPool
-from genlab.benchmark.run.work import Options, Work
+from genlab.benchmark.run.work import Options, Work, load_cases_of
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
@@ -53,6 +53,7 @@ class Runner:
     _logs: dict[str, EventLog] = field(default_factory=dict, init=False)
     _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict, init=False)
     _cancelled: set[str] = field(default_factory=set, init=False)
+    _cases: dict[str, dict[str, Case]] = field(default_factory=dict, init=False)
 
     @classmethod
     def configured(
@@ -96,6 +97,7 @@ class Runner:
         self.store.create_run(
             run_id, now(), stored, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
+        self._cases[run_id] = {case.case_id: case for case in cases}
         return run_id
 
     async def run(self, run_id: str, *, again: bool = False) -> Run:
@@ -138,7 +140,10 @@ class Runner:
     async def _do(self, run: Run, again: bool) -> str:
         """Do a run that is locked; returns its ending."""
         log = self.log(run.run_id)
-        work = Work(self.store, self.folder, run, self.options, log, again)
+        cases = self._cases.pop(run.run_id, None)  # of `start`: reading 100 takes half a second
+        if cases is None:
+            cases = load_cases_of(self.store, run)
+        work = Work(self.store, self.folder, run, cases, self.options, log, again)
         self.store.set_run(run.run_id, ending="", ended=None)
         pool = ScoringPool(self.scorer or load_scorer(), self.options.limits.scorers)
         try:

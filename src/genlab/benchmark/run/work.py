@@ -53,9 +53,16 @@ class Work:
     """One pass over the items of a run."""
 
     def __init__(
-        self, store: Store, folder: Path, run: Run, options: Options, log: EventLog, again: bool
+        self,
+        store: Store,
+        folder: Path,
+        run: Run,
+        cases: Mapping[str, Case],
+        options: Options,
+        log: EventLog,
+        again: bool,
     ) -> None:
-        """again: failed items, too. Raises a `GenlabError` where a case or tool has changed."""
+        """cases: by id; again: failed items, too. Raises a `GenlabError` where a tool changed."""
         self._store = store
         self._folder = folder
         self._run = run
@@ -64,7 +71,7 @@ class Work:
         self._again = again
         self._reuses = options.reuse
         self._judge = options.judge
-        self._cases = load_cases_of(store, run)
+        self._cases = cases
         self._sound: set[str] = set()
         for case in self._cases.values():
             if not case.may_run:
@@ -110,13 +117,11 @@ class Work:
         made again.
         """
         left = []
-        for item in self._items:
-            if item.status == "failed" and not self._again:
-                continue
-            try:
-                arrival = await asyncio.to_thread(recovered, self._place(item), item.image_sha256)
-            except ToolFailure as failure:
-                await self._record(item, partial(item.fail, failure.kind, failure.reason))
+        candidates = [item for item in self._items if item.status != "failed" or self._again]
+        arrivals = await asyncio.to_thread(lambda: [self._recover_image(i) for i in candidates])
+        for item, arrival in zip(candidates, arrivals, strict=True):
+            if isinstance(arrival, ToolFailure):
+                await self._record(item, partial(item.fail, arrival.kind, arrival.reason))
                 continue
             if item.status == "scored" and arrival is not None:
                 if not self._waits_for_judge(item):
@@ -259,6 +264,13 @@ class Work:
             transition()
         await _finish(asyncio.to_thread(self._store.save_items, [item]))
         self._log.update(item)
+
+    def _recover_image(self, item: ItemResult) -> Arrival | ToolFailure | None:
+        """The image of an earlier process, or why the answer that it saved is none."""
+        try:
+            return recovered(self._place(item), item.image_sha256)
+        except ToolFailure as failure:
+            return failure
 
     def _place(self, item: ItemResult) -> Place:
         number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
