@@ -236,6 +236,12 @@ def test_a_date_says_how_long_to_wait() -> None:
     assert len(server.requests) == 1  # an hour is more than the request may take
 
 
+def test_waits_do_not_count_towards_the_limit_of_a_request() -> None:
+    with Server([status(503), status(503), replies.prose(GOOD)]) as server:
+        answer = endpoint(server, timeout=1.0, retries=4).ask(ASKED, schema=Plan)
+    assert answer.parsed == Plan(**GOOD)  # after waits of half a second and of one
+
+
 def test_the_first_fault_stays_in_the_reason() -> None:
     script = [status(500, replies.AT_ONCE, message="out of memory"), Reply(hang=True)]
     with Server(script) as server, pytest.raises(LLMFailure, match="out of memory"):

@@ -271,9 +271,11 @@ class Endpoint:
         tokens_in, tokens_out = _estimate(json.dumps(request["messages"])), 0
         left = limit - self.budget.spent["seconds"] if limit else math.inf
         try:
-            seconds, retries = min(prices.timeout, left), self._retries[self._up]
-            asked = self.client.chat(request, seconds, retries=retries, note=self._report_wait)
-            completion = asyncio.run(asked)
+            retries = self._retries[self._up]
+            answering = self.client.chat(
+                request, prices.timeout, retries=retries, left=left, note=self._report_wait
+            )
+            completion = asyncio.run(answering)
             tokens_out = _estimate(json.dumps(completion.message))
             if isinstance(usage := completion.usage, Usage):
                 tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -117,29 +118,30 @@ class Client:
     async def chat(
         self,
         request: Mapping[str, Any],
-        seconds: float | None = None,
+        seconds: float = math.inf,
         *,
         retries: int = 0,
+        left: float = math.inf,
         note: Callable[[str], None] = lambda line: None,
     ) -> Completion:
         """Create a chat completion. Raises `EndpointError`, whose reason begins with the first one.
 
-        request: arguments of `chat.completions.create`. seconds: limit of answer and retries
-        together. retries: further attempts after passing faults, each with another seed. note: is
-        given a line for each wait.
+        request: arguments of `chat.completions.create`. seconds: limit of each request, and of each
+        wait. retries: further attempts after passing faults, each with another seed. left: limit in
+        seconds of requests and waits together. note: is given a line for each wait.
         """
-        ends = None if seconds is None else time.monotonic() + seconds
+        ends = time.monotonic() + left
         first: EndpointError | None = None
         for attempt in itertools.count():
             asked = dict(request)
             if "seed" in asked:
                 asked["seed"] += SEED_STEP * attempt
             try:
-                left = None if ends is None else max(0.0, ends - time.monotonic())
-                return await self._send("chat.completions.create", asked, Completion, left)
+                longest = min(seconds, max(0.0, ends - time.monotonic()))
+                return await self._send("chat.completions.create", asked, Completion, longest)
             except EndpointError as error:
                 wait = error.retry_after or min(LONGEST_WAIT, SHORTEST_WAIT * 2**attempt)
-                late = ends is not None and time.monotonic() + wait > ends
+                late = wait > seconds or time.monotonic() + wait > ends
                 if first is not None and error.reason != first.reason:
                     error = first.followed_by(error)
                 if attempt >= retries or not error.transient or late:
@@ -176,7 +178,7 @@ class Client:
         method: str,
         request: Mapping[str, Any],
         answer: type[Answer],
-        seconds: float | None = None,
+        seconds: float = math.inf,
     ) -> Answer:
         import openai  # half a second: only where a request is sent
 
@@ -189,7 +191,9 @@ class Client:
                 http_client=BoundedClient(self.base_url, self._max_bytes),
             ) as api:
                 send = attrgetter(method)(api.with_raw_response)
-                raw = await asyncio.wait_for(send(**request), seconds)
+                raw = await asyncio.wait_for(
+                    send(**request), None if seconds == math.inf else seconds
+                )
         except asyncio.TimeoutError as error:
             reason = f"no complete answer in time: {seconds:.3g} s"
             raise EndpointError("timeout", reason) from error
