@@ -30,7 +30,7 @@ from genlab.core.params import Params, load_params
 from genlab.datasets.arc_grids import make_distribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.vae.models.vae import Items
-from genlab.vae.training.batches import epoch_generator
+from genlab.vae.training.batches import make_epoch_generator
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
@@ -79,7 +79,7 @@ def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
     trainer.step.delayed = False  # the learned prior is trained, too
-    generator = epoch_generator(params.seed, 0)
+    generator = make_epoch_generator(params.seed, 0)
     batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
     return trainer, lambda: trainer.step(next(batches), params.beta_max, generator)
 

@@ -36,7 +36,7 @@ def main() -> None:
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
     results = options.place("results/DATASET", "training.json")
-    with distributed.processes(params.device):
+    with distributed.process_group(params.device):
         summary = train_dataset(params, dataset, options.data_path, folder, plots, results)
     if summary is None:  # torchrun's other processes write nothing
         return

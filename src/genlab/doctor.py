@@ -76,7 +76,7 @@ def examine(root: Path) -> Iterator[Check]:
     """All checks of this machine, for the project in `root`. Nothing secret is in them."""
     import torch
 
-    from genlab.sandbox.runner import find_fault
+    from genlab.sandbox.runner import probe_mode
 
     yield from check_packages()
     for name, names, job, required in PROGRAMS:
@@ -89,7 +89,7 @@ def examine(root: Path) -> Iterator[Check]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
     yield Check("GPU", bool(gpu), gpu or "none", "speed only: everything runs on the CPU")
     for mode in ("bubblewrap", "landlock"):
-        fault = find_fault(mode, shutil.which("bwrap"))
+        fault = probe_mode(mode, shutil.which("bwrap"))
         job = "agent: runs generated code in the better of both, and needs one"
         yield Check(mode, not fault, fault or "works", job)
     known = [name for name in ENDPOINT if os.environ.get(name)]

@@ -24,7 +24,7 @@ from genlab.agent.evaluator.judge import Judge
 from genlab.agent.evaluator.references import measure_references
 from genlab.agent.evaluator.results import Budget, EvaluationError
 from genlab.core.errors import GenlabError
-from genlab.sandbox.runner import find_fault
+from genlab.sandbox.runner import probe_mode
 
 BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
 CNN = (
@@ -250,7 +250,7 @@ def test_a_device_that_does_not_start_is_no_models_fault(
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("mode", ["landlock", "bubblewrap"])
 def test_a_model_trains_on_a_gpu(mode: str) -> None:
-    if fault := find_fault(mode, shutil.which("bwrap")):
+    if fault := probe_mode(mode, shutil.which("bwrap")):
         pytest.skip(f"{mode}: {fault}")
     code = CNN.replace("return", "assert x.is_cuda; return")
     data = load_data("dummy", Path(), subset=600, validation=300)

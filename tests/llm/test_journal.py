@@ -103,10 +103,10 @@ def run_with_tools(path: Path, backend: Scripted | None, fail: bool = False) -> 
             return produce
 
         journal.ask("planning", message("which tool?"))
-        first = journal.remember("tool", {"name": "outer"}, tool("outer", "a", "b"))
+        first = journal.get_or_record("tool", {"name": "outer"}, tool("outer", "a", "b"))
         assert first == {"result": "outer A B"}
         journal.ask("planning", message("and now?"))
-        journal.remember("tool", {"name": "plain"}, tool("plain"))
+        journal.get_or_record("tool", {"name": "plain"}, tool("plain"))
         journal.ask("planning", message("done?"))
     return executed
 
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_no_part_of_an_entry(path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 50, limits[1]))
         try:
             with pytest.raises(OSError) as raised:  # noqa: PT011
-                journal.remember("tool", {"name": "a"}, lambda: {"result": "x" * 100})
+                journal.get_or_record("tool", {"name": "a"}, lambda: {"result": "x" * 100})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert raised.value.errno == errno.ENOSPC
@@ -204,7 +204,7 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leaks = "open-sesame-please sk-abcdefgh12345678 given-by-hand"
     with open_journal(path, Scripted(f"I know {leaks}"), secrets=["given-by-hand"]) as journal:
         answer = journal.ask("tools", message(leaks))
-        journal.remember("tool", {"name": leaks}, lambda: {"result": leaks})
+        journal.get_or_record("tool", {"name": leaks}, lambda: {"result": leaks})
     assert answer.text == "I know [redacted] [redacted] [redacted]"
     kept = path.read_text(encoding="utf-8")
     for secret in ("open-sesame", "12345678", "given-by-hand"):

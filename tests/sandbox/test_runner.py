@@ -254,14 +254,14 @@ def test_nothing_runs_where_there_is_no_sandbox(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(lockdown, "landlock_abi", lambda: 0)
-    runner.find_fault.cache_clear()
+    runner.probe_mode.cache_clear()
     try:
         with pytest.raises(GenlabError, match="apt-get install bubblewrap"):
             Sandbox(tmp_path)
         with pytest.raises(GenlabError, match="no Landlock"):
             Sandbox(tmp_path, mode="landlock")
     finally:
-        runner.find_fault.cache_clear()
+        runner.probe_mode.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_read_back_takes_plain_files_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alone", [0, 77])
 @pytest.mark.parametrize("forks", [True, False])
 def test_the_filter_jumps_to_its_own_lines_and_ends(machine: str, alone: int, forks: bool) -> None:
-    code = seccomp.program(machine, (5, -5), alone, forks=forks)
+    code = seccomp.build_filter(machine, (5, -5), alone, forks=forks)
     assert len(code) < 4096
     for line, (operation, yes, no, _) in enumerate(code):
         if operation not in (seccomp.LOAD, seccomp.RETURN):

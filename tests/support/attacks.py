@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from genlab.agent.evaluator import sandbox as evaluator
 from genlab.core.errors import GenlabError
-from genlab.sandbox import Finished, Limits, Sandbox, Worker, read_back
+from genlab.sandbox import JobResult, Limits, Sandbox, Worker, read_back
 from genlab.sandbox.readback import remove_tree
 from genlab.sandbox.runner import GUEST
 
@@ -72,7 +72,7 @@ class Target:
     def workspace(self) -> Path:
         return self.sandbox.workspace
 
-    def guest(self, code: str, limits: Limits = QUICK, *, start: str = "cold") -> Finished:
+    def guest(self, code: str, limits: Limits = QUICK, *, start: str = "cold") -> JobResult:
         """Run `code` as a guest's script: cold, or by a warm worker.
 
         start: cold, warm, torch (a worker that holds it) or model (the judge's worker).

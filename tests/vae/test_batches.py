@@ -5,24 +5,24 @@ import pytest
 import tiny
 import torch
 
-from genlab.vae.training.batches import corrupt, epoch_generator, shuffled_rows
+from genlab.vae.training.batches import corrupt, make_epoch_generator, shuffle_rows
 
 GRIDS = torch.from_numpy(tiny.grids(150))
 
 
 def test_every_pass_is_another_permutation_decided_by_the_seed() -> None:
-    rows = np.concatenate([shuffled_rows(0, 100, start, 64) for start in range(0, 320, 64)])
+    rows = np.concatenate([shuffle_rows(0, 100, start, 64) for start in range(0, 320, 64)])
     for start in (0, 100, 200):
         assert sorted(rows[start : start + 100]) == list(range(100))
     assert not np.array_equal(rows[:100], rows[100:200])
-    assert np.array_equal(rows, shuffled_rows(0, 100, 0, 320))
-    assert not np.array_equal(rows, shuffled_rows(1, 100, 0, 320))
+    assert np.array_equal(rows, shuffle_rows(0, 100, 0, 320))
+    assert not np.array_equal(rows, shuffle_rows(1, 100, 0, 320))
 
 
 def test_every_epoch_has_its_own_random_numbers() -> None:
-    seeds = {epoch_generator(seed, epoch).initial_seed() for seed in range(3) for epoch in range(3)}
+    seeds = {make_epoch_generator(seed, epoch).initial_seed() for seed in range(3) for epoch in range(3)}
     assert len(seeds) == 9
-    assert epoch_generator(1, 2).initial_seed() in seeds
+    assert make_epoch_generator(1, 2).initial_seed() in seeds
 
 
 @pytest.mark.parametrize(("share", "untouched"), [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)])

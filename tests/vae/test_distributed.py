@@ -89,7 +89,7 @@ def test_nccl_connects_gpus_each_with_its_own(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.cuda, "set_device", chosen.set_device)
     monkeypatch.setattr(dist, "init_process_group", chosen.init_process_group)
     monkeypatch.setattr(dist, "destroy_process_group", chosen.destroy_process_group)
-    with distributed.processes("cuda"):
+    with distributed.process_group("cuda"):
         chosen.init_process_group.assert_called_once_with("nccl")
     chosen.set_device.assert_called_once_with(1)
     chosen.destroy_process_group.assert_called_once_with()

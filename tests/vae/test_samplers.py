@@ -40,7 +40,7 @@ def _draw(model: VAE, name: str, count: int, seed: int = 0) -> np.ndarray[Any, A
             (tiny.image_model, "standard"),
             (tiny.image_model, "autoregressive_mixture"),
         )
-        for name in samplers.names(make(prior=prior))
+        for name in samplers.list_names(make(prior=prior))
     ],
 )
 def test_samples_are_items_of_the_model_and_the_seed_decides_them(model: VAE, name: str) -> None:
@@ -54,8 +54,8 @@ def test_samples_are_items_of_the_model_and_the_seed_decides_them(model: VAE, na
 
 def test_samplers_together_draw_what_each_draws_alone() -> None:
     model = tiny.model().eval()
-    fitted = {name: samplers.fit(model, name, TRAIN, 0) for name in samplers.names(model)}
-    for name, grids in samplers.sample_each(model, fitted, 7, seed=3).items():
+    fitted = {name: samplers.fit(model, name, TRAIN, 0) for name in samplers.list_names(model)}
+    for name, grids in samplers.sample_all(model, fitted, 7, seed=3).items():
         assert np.array_equal(grids, samplers.sample(model, fitted[name], 7, 3))
 
 

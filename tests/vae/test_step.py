@@ -9,7 +9,7 @@ import tiny
 import torch
 from torch import Tensor
 
-from genlab.vae.training.step import LOSSES, Part, TrainingStep
+from genlab.vae.training.step import LOSSES, MicroBatch, TrainingStep
 from genlab.vae.training.trainer import Trainer
 
 PRIORS = ["standard", "autoregressive", "autoregressive_mixture"]
@@ -28,11 +28,11 @@ def _step(**asked: Any) -> TrainingStep:
     return step
 
 
-def _batch(clean: Tensor | None = None) -> Part:
-    return Part(torch.from_numpy(GRIDS), NOISE, torch.ones(ROWS) if clean is None else clean)
+def _batch(clean: Tensor | None = None) -> MicroBatch:
+    return MicroBatch(torch.from_numpy(GRIDS), NOISE, torch.ones(ROWS) if clean is None else clean)
 
 
-def _named_gradients(step: TrainingStep, batch: Part, beta: float) -> dict[str, Tensor]:
+def _named_gradients(step: TrainingStep, batch: MicroBatch, beta: float) -> dict[str, Tensor]:
     """The gradient of each weight that is trained, in nats per item."""
     _, tensors = step.differentiate(batch, beta)
     names = {id(weight): name for name, weight in step.model.named_parameters()}
@@ -40,7 +40,7 @@ def _named_gradients(step: TrainingStep, batch: Part, beta: float) -> dict[str, 
     return {name: CELLS * tensor for name, tensor in zip(trained, tensors, strict=False)}
 
 
-def _losses(step: TrainingStep, batch: Part, beta: float) -> dict[str, float]:
+def _losses(step: TrainingStep, batch: MicroBatch, beta: float) -> dict[str, float]:
     names, tensors = step.differentiate(batch, beta)
     pairs = zip(reversed(names), reversed(tensors), strict=False)
     return {name: float(value) for name, value in pairs if name in LOSSES}
@@ -107,7 +107,7 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
     step.autoencoder_weights = [mean, log_var, cost]
     # Copies, as a network gives them
     step.autoencode = lambda *_: ((1 * mean, 1 * log_var, mean + 0 * log_var), None, 1 * cost)
-    part = Part(torch.from_numpy(GRIDS[:2]), NOISE[:2], clean)
+    part = MicroBatch(torch.from_numpy(GRIDS[:2]), NOISE[:2], clean)
     names, tensors = step.differentiate(part, beta)
     of_mean, of_log_var, of_cost, *losses = tensors
     share = float(clean.mean())

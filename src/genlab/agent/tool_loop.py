@@ -101,7 +101,7 @@ class ToolLoop(Run):
         if tool.error:
             result = f"error: the arguments cannot be read: {tool.error}"
         else:
-            done = self.session.remember("tool", request, lambda: self.perform(tool))
+            done = self.session.get_or_record("tool", request, lambda: self.perform(tool))
             result = str(done["result"])
             if run_id := done.get("run_id"):
                 result += self.enter(run_id)

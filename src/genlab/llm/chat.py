@@ -33,7 +33,7 @@ Messages = Sequence[Message]
 Schema = type[BaseModel] | None
 Functions = Sequence[Mapping[str, Any]]
 """Functions that the model may call, as OpenAI's parameter `tools` has them."""
-NOTHING: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
+ZERO_USAGE: dict[str, Any] = {"tokens_in": 0, "tokens_out": 0, "seconds": 0.0, "cost": 0.0}
 RETRIES = (4, 14)
 """After passing faults, half a second to eight apart: of an endpoint that may not be there, and of
 one that has just answered and may be down for a minute."""
@@ -97,7 +97,7 @@ class UnansweredError(Exception):
 
     def __init__(self, reason: str, **spent: float) -> None:
         super().__init__(reason)
-        self.reason, self.spent = reason, NOTHING | spent
+        self.reason, self.spent = reason, ZERO_USAGE | spent
 
 
 class LLMFailure(UnansweredError):  # noqa: N818 (an outcome of a run, no bug)
@@ -130,7 +130,7 @@ class Budget:
     max_tokens: int = 0
     max_cost: float = 0.0
     max_seconds: float = 0.0
-    spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
+    spent: Counter[str] = field(default_factory=lambda: Counter(ZERO_USAGE))
 
     def check(self) -> None:
         """Raise `BudgetSpentError` where a limit is reached; a run exceeds it by one request."""
@@ -150,7 +150,7 @@ class _Question:
     functions: Functions
     left_out: frozenset[str]
     attempt: int = 0
-    spent: Counter[str] = field(default_factory=lambda: Counter(NOTHING))
+    spent: Counter[str] = field(default_factory=lambda: Counter(ZERO_USAGE))
 
 
 class Endpoint:
@@ -287,7 +287,7 @@ class Endpoint:
             cost = (tokens_in * prices.price_in + tokens_out * prices.price_out) / 1e6
             counts = (tokens_in, tokens_out, time.monotonic() - begin, cost)
             for total in (self.budget.spent, question.spent):
-                total.update(dict(zip(NOTHING, counts, strict=True)))
+                total.update(dict(zip(ZERO_USAGE, counts, strict=True)))
 
     def _read(self, completion: Completion, question: _Question) -> Answer | None:
         """The answer; None where it was cut and more room is given.

@@ -104,8 +104,8 @@ class Journal(AbstractContextManager["Journal"]):
             fields = {name: each for name, each in vars(answer).items() if name != "parsed"}
             return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
 
-        value = self.remember("answer", request, produce)
-        spent = {name: value[name] for name in chat.NOTHING}
+        value = self.get_or_record("answer", request, produce)
+        spent = {name: value[name] for name in chat.ZERO_USAGE}
         if kind := FAILURES.get(value["outcome"]):
             raise kind(value["reason"], **spent)
         calls = tuple(ToolCall(**call) for call in value["calls"])
@@ -116,12 +116,12 @@ class Journal(AbstractContextManager["Journal"]):
             raise chat.LLMFailure(reason) from error
         return chat.Answer(value["text"], parsed, calls, value["model"], **spent)
 
-    def remember(
+    def get_or_record(
         self, kind: str, request: dict[str, Any], produce: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
         """The next recorded value for `request`, or that of `produce`, which is recorded.
 
-        `produce` may call `remember` itself. Entries that are passed over are not needed again: the
+        `produce` may call `get_or_record` itself. Entries that are passed over are not needed again: the
         questions of a tool that has ended, or a way that the run has left. A budget may have been
         raised, and an endpoint be up again: the question at which the one was spent, or with whose
         failure the record ends, is asked again. In a replay tools are called
@@ -150,7 +150,7 @@ class Journal(AbstractContextManager["Journal"]):
     def sum_spent(self, entries: int | None = None) -> dict[str, float]:
         """questions, tokens_in, tokens_out, seconds and cost of the first `entries`, or of all."""
         values = [entry.value for entry in self.entries[:entries] if entry.kind == "answer"]
-        sums = {name: sum(value[name] for value in values) for name in chat.NOTHING}
+        sums = {name: sum(value[name] for value in values) for name in chat.ZERO_USAGE}
         return {"questions": len(values), **sums}
 
     @property

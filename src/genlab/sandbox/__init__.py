@@ -39,14 +39,14 @@ every score itself, from predictions, with labels that the guest never sees.
 Started as root, a guest gets a uid (40000 to 59999) that follows from its workspace and owns
 nothing else; the workspace's files are given to it. The uid is dropped inside of bubblewrap, not
 before: a venv in root's home can be bound by root alone, and a guard of another uid is out of the
-guest's reach. `lockdown.become` says when a guest keeps CAP_DAC_READ_SEARCH.
+guest's reach. `lockdown.drop_privileges` says when a guest keeps CAP_DAC_READ_SEARCH.
 
 `tests/support/attacks.py` has an attack for each; `make faults` tries them all.
 """
 
-from genlab.sandbox.limits import Finished, Limits
+from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.readback import read_back
 from genlab.sandbox.runner import Sandbox, SandboxWarning
 from genlab.sandbox.worker import Worker
 
-__all__ = ["Finished", "Limits", "Sandbox", "SandboxWarning", "Worker", "read_back"]
+__all__ = ["JobResult", "Limits", "Sandbox", "SandboxWarning", "Worker", "read_back"]

@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Finished:
+class JobResult:
     """How a job ended.
 
     `output` of both streams, cut at the limit with a mark, without control, escape and

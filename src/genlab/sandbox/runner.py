@@ -14,7 +14,7 @@ from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.sandbox.guest import lockdown
-from genlab.sandbox.limits import MIB, Finished, Limits
+from genlab.sandbox.limits import MIB, JobResult, Limits
 from genlab.sandbox.worker import Worker
 
 MODES = ("auto", "bubblewrap", "landlock")
@@ -91,7 +91,7 @@ class Sandbox:
         *,
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-    ) -> Finished:
+    ) -> JobResult:
         """Run a command line in the workspace and wait for it; never raises for what it does.
 
         Its input is empty, and its environment holds `env` and a few fixed names, nothing of this
@@ -136,7 +136,7 @@ class Sandbox:
         """Whether a guest of another uid needs a capability to reach what it may use.
 
         For an interpreter, data or a temporary folder in a home that others cannot enter: see
-        `lockdown.become`.
+        `lockdown.drop_privileges`.
         """
         if not all(map(_open_to_all, readable)):
             return True
@@ -190,7 +190,7 @@ def choose_mode(mode: str) -> str:
     """
     faults = list[str]()
     for each in MODES[1:] if mode == "auto" else [mode]:
-        if fault := find_fault(each, shutil.which("bwrap")):
+        if fault := probe_mode(each, shutil.which("bwrap")):
             faults.append(f"{each} does not work here ({fault})")
             continue
         if each == "landlock":
@@ -201,7 +201,7 @@ def choose_mode(mode: str) -> str:
 
 
 @functools.cache
-def find_fault(mode: str, bwrap: str | None) -> str:
+def probe_mode(mode: str, bwrap: str | None) -> str:
     """Why `mode` does not work here, found by trying it once; "" where it works."""
     if mode == "bubblewrap" and bwrap is None:
         return "no bwrap on PATH"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import printable
-from genlab.sandbox.limits import Finished, Limits
+from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.readback import remove_tree
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Worker(AbstractContextManager["Worker"]):
         *,
         env: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-    ) -> Finished:
+    ) -> JobResult:
         """Run the Python file `script`, relative to the job's folder, as `__main__`.
 
         Its folder is not on `sys.path`: a module planted beside it would be imported by the next.
@@ -153,7 +153,7 @@ class Worker(AbstractContextManager["Worker"]):
 
     def run_job(
         self, job: Mapping[str, Any], env: Mapping[str, str] | None, limits: Limits | None
-    ) -> Finished:
+    ) -> JobResult:
         """Run one job to its end. Raises a GenlabError where the sandbox itself fails."""
         self.start()
         limits = limits or self.sandbox.limits
@@ -195,7 +195,7 @@ class _Job:
     asked: float | None = None  # when the guard was asked to stop
     report: dict[str, Any] | None = None
 
-    def follow(self) -> Finished:
+    def follow(self) -> JobResult:
         began = time.monotonic()
         end, look = began + self.limits.wall_seconds, began + LOOK_EVERY
         os.set_blocking(self.output, False)
@@ -276,7 +276,7 @@ class _Job:
             return True
         return size > self.limits.disk_bytes
 
-    def _finished(self, seconds: float) -> Finished:
+    def _finished(self, seconds: float) -> JobResult:
         report = self.report or {}
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
@@ -295,7 +295,7 @@ class _Job:
             why = "files"
         if self.printed > len(self.kept):
             text += MARK.format(self.limits.output_bytes)
-        return Finished(text, code, seconds, why, float(report.get("cpu", math.nan)))
+        return JobResult(text, code, seconds, why, float(report.get("cpu", math.nan)))
 
 
 def start_process(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:

@@ -23,7 +23,7 @@ from genlab.agent.evaluator import guest
 from genlab.agent.evaluator.guest.run import ANSWERS, BROKEN
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.errors import GenlabError
-from genlab.sandbox.limits import GIB, MIB, Finished, Limits
+from genlab.sandbox.limits import GIB, MIB, JobResult, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox
 from genlab.sandbox.worker import Worker
@@ -216,7 +216,7 @@ def read_safetensors(data: bytes) -> dict[str, Tensor]:
     return found
 
 
-def describe_failure(done: Finished) -> str:
+def describe_failure(done: JobResult) -> str:
     """Why a job brought nothing; empty where it ended well."""
     lines = [line for line in done.output.splitlines() if line.strip()]
     last = lines[-1] if lines else "no message"

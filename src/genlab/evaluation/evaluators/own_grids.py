@@ -68,8 +68,8 @@ class OwnGridEvaluator(Evaluator):
         """
         model, seed, count = self.model, self.params.seed, self.params.evaluate.samples
         val = load_split(self.paths.data, "val")
-        fitted = {n: samplers.fit(model, n, self.train, seed) for n in samplers.names(model)}
-        draw = partial(samplers.sample_each, model, fitted, count)
+        fitted = {n: samplers.fit(model, n, self.train, seed) for n in samplers.list_names(model)}
+        draw = partial(samplers.sample_all, model, fitted, count)
         with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
             self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
         found = {

@@ -76,7 +76,7 @@ def start_sampling(
     processes = params.threads if on_cpu else 1
     pool = ProcessPoolExecutor(processes, context, _load, (params, data, checkpoint))
     try:
-        names = [name for name in samplers.names(model) if name != "ancestral"]
+        names = [name for name in samplers.list_names(model) if name != "ancestral"]
         submitted = sorted(names, key=lambda name: name != SLOWEST)
         futures = {name: pool.submit(_fit, name) for name in submitted}
         fits = {name: futures[name] for name in names}

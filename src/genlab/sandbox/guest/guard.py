@@ -119,7 +119,7 @@ class Guard:
             try:
                 signal.alarm(round(SWEEP_FOR))
                 if self.config["uid"] is not None:
-                    lockdown.become(self.config["uid"], search=self.config["search"])
+                    lockdown.drop_privileges(self.config["uid"], search=self.config["search"])
                 shutil.rmtree(self.config["private"], ignore_errors=True)
             finally:
                 os._exit(0)
@@ -194,12 +194,12 @@ class Guard:
             os.closerange(4, 65536)
             config, landlock = self.config, not self.config["bubblewrap"]
             alone = landlock and config["uid"] is None
-            lockdown.limit(message["limits"], threads_of(os.getuid()) if alone else 0)
+            lockdown.set_limits(message["limits"], threads_of(os.getuid()) if alone else 0)
             ruleset = lockdown.Ruleset(config["readable"], config["writable"], files=landlock)
-            lockdown.become(config["uid"], search=config["search"])
+            lockdown.drop_privileges(config["uid"], search=config["search"])
             os.chdir(message["cwd"])
             forks = message["limits"]["forks"]
-            lockdown.lock(ruleset, protected, alone=alone, driver=config["driver"], forks=forks)
+            lockdown.restrict(ruleset, protected, alone=alone, driver=config["driver"], forks=forks)
         except BaseException as error:
             os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")
             os._exit(1)

@@ -100,7 +100,7 @@ class Ruleset:
             os.close(self.handle)
 
 
-def limit(limits: Mapping[str, float], processes_already: int) -> None:
+def set_limits(limits: Mapping[str, float], processes_already: int) -> None:
     """Set the rlimits of this process and all that it starts. Raises OSError or ValueError."""
     cpu = max(1, round(limits["cpu_seconds"]))
     wanted = {
@@ -122,7 +122,7 @@ def limit(limits: Mapping[str, float], processes_already: int) -> None:
         resource.setrlimit(which, (soft, hard))
 
 
-def become(uid: int | None, *, search: bool) -> None:
+def drop_privileges(uid: int | None, *, search: bool) -> None:
     """Become `uid` (None: stay who we are) and give up every capability, and new ones for good.
 
     `search` keeps CAP_DAC_READ_SEARCH, for an interpreter or data in a home that others cannot
@@ -144,7 +144,7 @@ def become(uid: int | None, *, search: bool) -> None:
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # where the guard itself is killed; after a new uid
 
 
-def lock(
+def restrict(
     ruleset: Ruleset, protected: tuple[int, ...], *, alone: bool, driver: bool, forks: bool
 ) -> None:
     """Enter the ruleset, then the seccomp filter, which refuses to signal `protected`.

@@ -100,7 +100,7 @@ CONDITIONAL: dict[tuple[int, int], tuple[Test, ...]] = {
 SOCKET = {(41, 198): STREAMS}
 
 
-def program(
+def build_filter(
     machine: str,
     protected: tuple[int, ...],
     alone: int = 0,
@@ -195,7 +195,7 @@ def install(
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
-    code = program(machine, protected, alone, attributes=attributes, driver=driver, forks=forks)
+    code = build_filter(machine, protected, alone, attributes=attributes, driver=driver, forks=forks)
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)

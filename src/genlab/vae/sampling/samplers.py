@@ -48,7 +48,7 @@ class Sampler:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def names(model: VAE) -> tuple[str, ...]:
+def list_names(model: VAE) -> tuple[str, ...]:
     """The samplers that say something about `model`, in the order of reports."""
     return OF_IMAGES if model.architecture.channels else OF_GRIDS
 
@@ -59,7 +59,7 @@ def fit(model: VAE, name: str, train: Items, seed: int, count: int = DRAWS) -> S
     count: how many draws are wanted, about: a discriminator takes PER_DRAW images for each.
     Raises GenlabError where there is no such sampler, or it cannot be fitted to these codes.
     """
-    known = names(model)
+    known = list_names(model)
     if name not in known:
         raise GenlabError(f"sampler must be one of {', '.join(known)}, got {name!r}")
     if name in ("prior", "ancestral"):
@@ -98,7 +98,7 @@ def sample(
     return decode(model, draw_codes(sampler, count, seed), seed, temperature)
 
 
-def sample_each(
+def sample_all(
     model: VAE, fitted: Mapping[str, Sampler], count: int, seed: int
 ) -> dict[str, Items]:
     """`sample` of several samplers; those that draw the same latents draw them once."""

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 
-def epoch_generator(seed: int, epoch: int, device: torch.device | None = None) -> torch.Generator:
+def make_epoch_generator(seed: int, epoch: int, device: torch.device | None = None) -> torch.Generator:
     """The generator of everything random in one epoch, on the device it is used on."""
     entropy = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
     return torch.Generator(device or "cpu").manual_seed(int(entropy >> np.uint64(1)))
 
 
-def shuffled_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[np.int64]:
+def shuffle_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[np.int64]:
     """Rows start .. start + length of endless shuffled passes over `count` rows."""
     first, last = start // count, (start + length - 1) // count
     passes = [

@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 
 @contextmanager
-def processes(device: str) -> Iterator[None]:
+def process_group(device: str) -> Iterator[None]:
     """Join the processes that torchrun has started; gloo connects CPUs, NCCL GPUs.
 
     device: the param.
@@ -41,7 +41,7 @@ def processes(device: str) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def count() -> int:
+def world_size() -> int:
     """Number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
@@ -51,25 +51,25 @@ def is_first() -> bool:
     return not dist.is_initialized() or dist.get_rank() == 0
 
 
-def own_rows(rows: int) -> slice:
+def local_rows(rows: int) -> slice:
     """The rows of a batch that are this process's."""
     rank = dist.get_rank() if dist.is_initialized() else 0
-    return slice(rows * rank // count(), rows * (rank + 1) // count())
+    return slice(rows * rank // world_size(), rows * (rank + 1) // world_size())
 
 
 def require_divisible(batch_size: int) -> None:
     """Raise a GenlabError unless every process gets the same number of rows."""
-    if batch_size % count():
+    if batch_size % world_size():
         raise GenlabError(
-            f"batch_size must be a multiple of the {count()} processes, got {batch_size};"
+            f"batch_size must be a multiple of the {world_size()} processes, got {batch_size};"
             " start another number: torchrun --nproc-per-node",
             key="batch_size",
         )
 
 
-def add(tensors: Sequence[Tensor]) -> list[Tensor]:
+def all_reduce(tensors: Sequence[Tensor]) -> list[Tensor]:
     """The sum of each tensor over all processes, in one message."""
-    if count() == 1:
+    if world_size() == 1:
         return list(tensors)
     joined = torch.cat([tensor.flatten() for tensor in tensors])
     dist.all_reduce(joined)
@@ -78,9 +78,9 @@ def add(tensors: Sequence[Tensor]) -> list[Tensor]:
     return [part.view_as(tensor).to(tensor.dtype) for part, tensor in pairs]
 
 
-def of_first(value: Value) -> Value:
+def broadcast(value: Value) -> Value:
     """The first process's value: what decides must not differ by a rounding."""
     values = [value]
-    if count() > 1:
+    if world_size() > 1:
         dist.broadcast_object_list(values)
     return values[0]

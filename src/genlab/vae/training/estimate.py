@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from genlab.core import engine
 from genlab.core.params import Params
 from genlab.vae.models.vae import Items
-from genlab.vae.training.batches import epoch_generator
+from genlab.vae.training.batches import make_epoch_generator
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
@@ -26,7 +26,7 @@ def estimate_minutes(params: Params, items: Items, values: int) -> float:
     task = make_task(params, items, values, device)
     with TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items, Path(folder), device)
-    generator = epoch_generator(params.seed, 0)
+    generator = make_epoch_generator(params.seed, 0)
     batches = list(islice(trainer.batches(0), WARM + TIMED))
     for batch in batches[:WARM]:
         trainer.step(batch, params.beta_max, generator)

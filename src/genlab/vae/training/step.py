@@ -35,7 +35,7 @@ LOSSES = ("loss", "reconstruction_loss", "kl_divergence")
 Codes = tuple[Tensor, Tensor, Tensor]  # mean, log variance and z, each (batch, latent_dim)
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """Rows of a batch: items, noise (rows, latent_dim), and 1 for each item that is clean."""
 
     x: Tensor
@@ -83,7 +83,7 @@ class TrainingStep:
             x, clean = self.task.augment(x, generator)
         shape = (len(x), self.params.latent_dim)
         noise = torch.randn(shape, generator=generator, device=self.device)
-        sums = self.sum_parts(Part(x, noise, clean), beta)
+        sums = self.sum_parts(MicroBatch(x, noise, clean), beta)
         norm = self._clip()
         taken = norm.isfinite().float()
         # What torch's gradient scaler sets: a fused optimiser leaves this step out where it is 1.
@@ -99,7 +99,7 @@ class TrainingStep:
         finite = {name: torch.where(taken > 0, value, 0.0) for name, value in logged.items()}
         return {**finite, "skipped": 1 - taken}
 
-    def sum_parts(self, batch: Part, beta: float) -> dict[str, Tensor]:
+    def sum_parts(self, batch: MicroBatch, beta: float) -> dict[str, Tensor]:
         """Set `.grad` to the sum over the batch's parts; return the sums of the other tensors.
 
         The parts are added in a fixed order, so that the result has the same bytes each time.
@@ -111,7 +111,7 @@ class TrainingStep:
         for names, tensors in run(partial(self.differentiate, beta=beta), parts):  # noqa: B007
             # No more than two parts are in memory.
             totals = list(map(add, totals, tensors)) if totals else tensors
-        totals = distributed.add(totals)
+        totals = distributed.all_reduce(totals)
         trained = self.trained_weights()
         for weight, total in zip(trained, totals, strict=False):
             # A convolution's gradient may lie in memory in another order than its weights; fused
@@ -120,7 +120,7 @@ class TrainingStep:
             weight.grad = total if same else torch.empty_like(weight).copy_(total)
         return dict(zip(names, totals[len(trained) :], strict=True))
 
-    def differentiate(self, part: Part, beta: float) -> tuple[list[str], list[Tensor]]:
+    def differentiate(self, part: MicroBatch, beta: float) -> tuple[list[str], list[Tensor]]:
         """Losses of a part of a batch, and their gradient for each weight that is trained.
 
         A learned prior is always fitted at full strength, to codes that it cannot move unless beta
@@ -216,16 +216,16 @@ class TrainingStep:
             if module is not None:
                 module.load_state_dict(getattr(self.measured, name).state_dict())
 
-    def _split(self, batch: Part) -> Iterator[Part]:
+    def _split(self, batch: MicroBatch) -> Iterator[MicroBatch]:
         """The parts of this process's rows, of equal size."""
-        rows = distributed.own_rows(len(batch.x))
+        rows = distributed.local_rows(len(batch.x))
         length = rows.stop - rows.start
         edges = [rows.start + length * i // self.parts for i in range(self.parts + 1)]
         for start, stop in pairwise(edges):
             if stop > start:
-                yield Part(*(tensor[start:stop] for tensor in batch))
+                yield MicroBatch(*(tensor[start:stop] for tensor in batch))
 
-    def _statistics(self, part: Part, codes: Codes, decoded: Decoded | None) -> dict[str, Tensor]:
+    def _statistics(self, part: MicroBatch, codes: Codes, decoded: Decoded | None) -> dict[str, Tensor]:
         """What prior and likelihood follow without gradients, a part's share of the batch's."""
         mean, log_var, _ = codes
         statistics = {}

@@ -24,7 +24,7 @@ from genlab.core.progress import progress as progress_bar
 from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.vae import VAE, Items, to_tensor
 from genlab.vae.training import distributed
-from genlab.vae.training.batches import epoch_generator, shuffled_rows
+from genlab.vae.training.batches import make_epoch_generator, shuffle_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
 from genlab.vae.training.schedules import Phases, beta_at, lr_at
 from genlab.vae.training.step import LOSSES, TrainingStep
@@ -91,7 +91,7 @@ class Trainer:
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
                 with threads_of_torch(p.threads):  # its operators are long, unlike an update's
-                    values = distributed.of_first({**trained, **self.validate(trained["beta"])})
+                    values = distributed.broadcast({**trained, **self.validate(trained["beta"])})
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
@@ -131,7 +131,7 @@ class Trainer:
         """Train for one epoch; returns the means of its losses in nats per item."""
         self.model.train()
         p, steps, phases = self.params, self.updates_per_epoch, self.phases
-        generator = epoch_generator(p.seed, epoch, self.device)
+        generator = make_epoch_generator(p.seed, epoch, self.device)
         # While a codebook is trained, the autoencoder learns slower beside it.
         slower = 1.0 if phases.delayed(epoch) else self.model.prior.AUTOENCODER_LR
         names = (*LOSSES, "gradient_norm", "skipped")
@@ -197,7 +197,7 @@ class Trainer:
         """The epoch's batches of training items."""
         p = self.params
         taken = self.updates_per_epoch * p.batch_size
-        rows = shuffled_rows(p.seed, len(self.task.items), epoch * taken, taken)
+        rows = shuffle_rows(p.seed, len(self.task.items), epoch * taken, taken)
         for part in torch.split(torch.from_numpy(rows).to(self.device), p.batch_size):
             yield self.task.batch(part)
 
