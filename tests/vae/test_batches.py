@@ -20,7 +20,9 @@ def test_every_pass_is_another_permutation_decided_by_the_seed() -> None:
 
 
 def test_every_epoch_has_its_own_random_numbers() -> None:
-    seeds = {make_epoch_generator(seed, epoch).initial_seed() for seed in range(3) for epoch in range(3)}
+    seeds = {
+        make_epoch_generator(seed, epoch).initial_seed() for seed in range(3) for epoch in range(3)
+    }
     assert len(seeds) == 9
     assert make_epoch_generator(1, 2).initial_seed() in seeds
 

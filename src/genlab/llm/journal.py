@@ -119,14 +119,14 @@ class Journal(AbstractContextManager["Journal"]):
     def get_or_record(
         self, kind: str, request: dict[str, Any], produce: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
-        """The next recorded value for `request`, or that of `produce`, which is recorded.
+        """Return the next recorded value for `request`, or record what `produce` returns.
 
-        `produce` may call `get_or_record` itself. Entries that are passed over are not needed again: the
-        questions of a tool that has ended, or a way that the run has left. A budget may have been
-        raised, and an endpoint be up again: the question at which the one was spent, or with whose
-        failure the record ends, is asked again. In a replay tools are called
-        again, and where words or numbers differ, the next answer to the same role and schema is
-        used. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
+        `produce` may call `get_or_record` itself. Entries that are skipped are not needed again:
+        they are the questions of a tool that has ended, or of a path that the run has left. The
+        question at which the budget was spent, or with whose failure the record ends, is asked
+        again, since the limit may have been raised and the endpoint be up again. In a replay, tools
+        are called again; where words or numbers differ, the next answer to the same role and schema
+        is used. Secrets are redacted. Raises a GenlabError where a replay lacks an answer.
         """
         if self._replay and kind == "tool":
             return produce()

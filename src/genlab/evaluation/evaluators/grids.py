@@ -86,7 +86,9 @@ class GridEvaluator(Evaluator):
             options = {**limits, "bootstrap": bootstrap, "seed": seed}
             return validity.sample_metrics(grids, train, objects, counts, **options)
 
-        fitted = {name: samplers.fit(model, name, train, seed) for name in samplers.list_names(model)}
+        fitted = {
+            name: samplers.fit(model, name, train, seed) for name in samplers.list_names(model)
+        }
         draw = partial(samplers.sample_all, model, fitted, count)
         with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
             self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))

@@ -195,7 +195,9 @@ def install(
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
-    code = build_filter(machine, protected, alone, attributes=attributes, driver=driver, forks=forks)
+    code = build_filter(
+        machine, protected, alone, attributes=attributes, driver=driver, forks=forks
+    )
     packed = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
     header = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(packed))
     libc = ctypes.CDLL(None, use_errno=True)

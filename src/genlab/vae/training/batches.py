@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 
-def make_epoch_generator(seed: int, epoch: int, device: torch.device | None = None) -> torch.Generator:
+def make_epoch_generator(
+    seed: int, epoch: int, device: torch.device | None = None
+) -> torch.Generator:
     """The generator of everything random in one epoch, on the device it is used on."""
     entropy = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
     return torch.Generator(device or "cpu").manual_seed(int(entropy >> np.uint64(1)))

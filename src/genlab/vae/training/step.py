@@ -225,7 +225,9 @@ class TrainingStep:
             if stop > start:
                 yield MicroBatch(*(tensor[start:stop] for tensor in batch))
 
-    def _statistics(self, part: MicroBatch, codes: Codes, decoded: Decoded | None) -> dict[str, Tensor]:
+    def _statistics(
+        self, part: MicroBatch, codes: Codes, decoded: Decoded | None
+    ) -> dict[str, Tensor]:
         """What prior and likelihood follow without gradients, a part's share of the batch's."""
         mean, log_var, _ = codes
         statistics = {}
