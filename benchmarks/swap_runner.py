@@ -15,10 +15,10 @@ from small_benchmark import Turned, make_cases, small_score
 
 from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.item_processor import RunOptions
+from genlab.benchmark.run.requests import RequestLimits
 from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.run.threads import complete
-from genlab.benchmark.run.work import Options
 from genlab.benchmark.store.repository import Store
 
 ITEMS, SECONDS, CONCURRENCY = 100, 2.0, 16
@@ -37,8 +37,8 @@ def swap_runner(repeats: Repeats = 5) -> Iterator[Result]:
         images = {case.case_id: case.open_template().rotate(180) for case in cases}
         tool = Turned(SECONDS, make=lambda case: images[case.case_id], concurrency=CONCURRENCY)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
-            limits, known = Limits(concurrency=CONCURRENCY, scorers=2), {tool.tool_id: tool}
-            options = Options(limits=limits, tools=known)
+            limits, known = RequestLimits(concurrency=CONCURRENCY, scorers=2), {tool.tool_id: tool}
+            options = RunOptions(limits=limits, tools=known)
             for _ in range(repeats):
                 runner = Runner(store, folder / "runs", options=options, scorer=small_score)
                 run_id = runner.start(cases, make_contenders([tool], {}))

@@ -24,7 +24,7 @@ from genlab.benchmark.plugins import openai_images
 from genlab.benchmark.plugins.base import ToolFailure, absence
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
 from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
-from genlab.benchmark.run.arrivals import Arrival, Place, keep, recovered
+from genlab.benchmark.run.images import Destination, SavedImage, recover_image, save_image
 from genlab.benchmark.store.schema import Contender
 
 KEY = "test-key-of-nobody"
@@ -89,14 +89,14 @@ def program(text: str, **entry: Any) -> Any:
     return tool_of(kind="command", argv=argv, **entry)
 
 
-def place_of(case: Case) -> Place:
+def place_of(case: Case) -> Destination:
     marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
-    return Place(case.folder / "out.png", case.open_template().size, marks)
+    return Destination(case.folder / "out.png", case.open_template().size, marks)
 
 
 def kept(tool: Any, case: Case, **options: Any) -> tuple[Image.Image, str]:
     """The image as it is written to disk, and its note."""
-    arrival = keep(asyncio.run(tool.swap(case, options)), place_of(case))
+    arrival = save_image(asyncio.run(tool.swap(case, options)), place_of(case))
     return Image.open(place_of(case).path), arrival.note
 
 
@@ -256,17 +256,17 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
 def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
     place = place_of(case)
     place.answer.write_bytes(b'{"cost": 0.3, "note": "n"}\n' + encoded(BLANK))
-    found = recovered(place, "")
+    found = recover_image(place, "")
     assert found is not None
     assert (found.cost, found.note) == (0.3, "n")
     assert not place.answer.exists()
-    assert recovered(place, "") == Arrival(found.sha256)  # by the JSON beside the image
+    assert recover_image(place, "") == SavedImage(found.sha256)  # by the JSON beside the image
     place.path.with_suffix(".json").write_text("")
-    assert recovered(place, found.sha256) == Arrival(found.sha256)
-    assert recovered(place, "") is None
+    assert recover_image(place, found.sha256) == SavedImage(found.sha256)
+    assert recover_image(place, "") is None
     place.path.unlink()
     place.answer.write_bytes(b"{\nno image")
-    assert recovered(place, "") is None
+    assert recover_image(place, "") is None
 
 
 def test_a_program_gets_files_and_writes_one(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

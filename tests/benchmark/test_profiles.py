@@ -13,7 +13,7 @@ from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Picture
 from genlab.benchmark.plugins.inputs import make_inputs
-from genlab.benchmark.run.arrivals import Place, keep
+from genlab.benchmark.run.images import Destination, save_image
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.scorer import score
 from genlab.web.images import _scale
@@ -51,8 +51,8 @@ def test_every_reader_of_the_benchmark_applies_a_profile(
     opened = PIL.Image.open(io.BytesIO(data))
     assert apart(opened, image) > 2
     for number, sent in enumerate((data, opened)):
-        place = Place(tmp_path / f"{number}.png", case.size, {"tool": "t"})
-        keep(Picture(sent), place)
+        place = Destination(tmp_path / f"{number}.png", case.size, {"tool": "t"})
+        save_image(Picture(sent), place)
         with PIL.Image.open(place.path) as kept:
             assert apart(kept, image) < 1.5
             assert "icc_profile" not in kept.info

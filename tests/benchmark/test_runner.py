@@ -23,7 +23,7 @@ from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.plugins.base import Picture, ToolFailure
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.run import arrivals
+from genlab.benchmark.run import images
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.runner import is_locked, lock_of
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
@@ -303,7 +303,7 @@ def test_a_full_disk_ends_the_run_and_an_answer_is_kept(
         if what == "store":
             patch.setattr(bench.store, "save_items", fail)
         else:
-            patch.setattr(arrivals, "write_bytes", fail)
+            patch.setattr(images, "write_bytes", fail)
         with pytest.raises(OSError):  # noqa: PT011
             complete(runner.run(run_id))
     [item] = bench.resume(run_id, tool)

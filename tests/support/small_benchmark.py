@@ -15,15 +15,15 @@ from PIL import Image
 from genlab.benchmark.cases import Case, load_case
 from genlab.benchmark.plugins.base import Needs
 from genlab.benchmark.plugins.registry import make_contenders
-from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.item_processor import RunOptions
+from genlab.benchmark.run.requests import RequestLimits
 from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.run.threads import complete
-from genlab.benchmark.run.work import Options
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import write_text
 
-LIMITS = set(Limits.__dataclass_fields__)
+LIMITS = set(RequestLimits.__dataclass_fields__)
 CASE = """\
 version: 1
 title: {title}
@@ -178,13 +178,13 @@ class Bench:
         return make_cases(self.folder / "cases", count)
 
     def runner(self, *tools: Turned, **options: Any) -> Runner:
-        """A runner that knows these tools; options: those of Limits and of Runner."""
+        """A runner that knows these tools; options: those of RequestLimits and of Runner."""
         known = {tool.tool_id: tool for tool in tools}
         values = {"scorers": 1, "sleep": self.sleep, "timeout": 20.0, **options}
         fields = {name: values.pop(name) for name in LIMITS & set(values)}
         values = {"scorer": small_score, **values}
         scorer = values.pop("scorer")
-        chosen = Options(tools=known, limits=Limits(**fields), **values)
+        chosen = RunOptions(tools=known, limits=RequestLimits(**fields), **values)
         return Runner(self.store, self.runs, options=chosen, scorer=scorer)
 
     def start(

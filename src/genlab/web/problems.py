@@ -15,13 +15,13 @@ MEDIA_TYPE = "application/problem+json"
 LONGEST = 500  # characters of a detail
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     """A part of the API: no key beside those that it names, no value of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Problem(Part):
+class ProblemDetails(StrictModel):
     """What went wrong, for programs (`status`, `title`) and for people (`detail`)."""
 
     type: str = Field(default="about:blank", description="Kind of the fault; RFC 9457.")
@@ -30,7 +30,7 @@ class Problem(Part):
     detail: str = Field(description="One line: what is wrong, and what to do about it.")
 
 
-_CONTENT = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+_CONTENT = {MEDIA_TYPE: {"schema": ProblemDetails.model_json_schema()}}
 PROBLEMS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "Error", "content": _CONTENT}}
 """For FastAPI's `responses=`."""
 
@@ -47,7 +47,7 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     """Make the response that reports a problem."""
     # What a client sent may stand in it, half of a surrogate pair included.
     line = " ".join(detail.encode("utf-8", "replace").decode("utf-8").split())
-    content = Problem(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
+    content = ProblemDetails(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
     return JSONResponse(content.model_dump(), status, headers, media_type=MEDIA_TYPE)
 
 

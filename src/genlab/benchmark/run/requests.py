@@ -22,7 +22,7 @@ MAX_BACKOFF = 60.0  # seconds between two tries where it does not ask
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """concurrency: images at a time; timeout: seconds per request; retries: after a passing fault;
     scorers: processes that score; sleep: waits between tries."""
 
@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass
-class Budget:
+class CostBudget:
     """Dollars of a run. A request's estimate is reserved before it is sent, within the ceiling."""
 
     ceiling: float
@@ -45,7 +45,7 @@ class Requests:
     """Requests to one service: so many at a time, within the budget, retried after a fault."""
 
     def __init__(
-        self, service: Service, limits: Limits, budget: Budget, slots: asyncio.Semaphore
+        self, service: Service, limits: RequestLimits, budget: CostBudget, slots: asyncio.Semaphore
     ) -> None:
         """slots: of the whole run, one of which a request takes."""
         self._service, self._limits, self._budget, self._slots = service, limits, budget, slots

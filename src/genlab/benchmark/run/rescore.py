@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 from genlab.benchmark.cases import Case, load_stored_case
-from genlab.benchmark.run.arrivals import find_saved
+from genlab.benchmark.run.images import find_saved
+from genlab.benchmark.run.item_processor import score_item
 from genlab.benchmark.run.runner import Runner, hold_lock, load_scorer
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
-from genlab.benchmark.run.work import score_item
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Run

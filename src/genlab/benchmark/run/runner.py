@@ -25,9 +25,9 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import Judge
 from genlab.benchmark.plugins.base import one_line
 from genlab.benchmark.run.events import EventLog
-from genlab.benchmark.run.requests import Limits
+from genlab.benchmark.run.item_processor import ItemProcessor, RunOptions, load_cases_of
+from genlab.benchmark.run.requests import RequestLimits
 from genlab.benchmark.run.score_pool import Scorer, ScoringPool
-from genlab.benchmark.run.work import Options, Work, load_cases_of
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
@@ -48,7 +48,7 @@ class Runner:
     store: Store
     folder: Path
     _: KW_ONLY
-    options: Options = field(default_factory=Options)
+    options: RunOptions = field(default_factory=RunOptions)
     scorer: Scorer | None = None
     _logs: dict[str, EventLog] = field(default_factory=dict, init=False)
     _tasks: dict[str, list[asyncio.Task[None]]] = field(default_factory=dict, init=False)
@@ -60,9 +60,9 @@ class Runner:
         cls, store: Store, folder: Path, params: BenchmarkParams, **options: Any
     ) -> Runner:
         """A runner with the limits and the judge of params.yaml."""
-        limits = Limits(params.concurrency, params.timeout, params.retries)
+        limits = RequestLimits(params.concurrency, params.timeout, params.retries)
         judge = Judge(params.judge) if params.judge else None
-        return cls(store, folder, options=Options(limits=limits, judge=judge, **options))
+        return cls(store, folder, options=RunOptions(limits=limits, judge=judge, **options))
 
     def start(
         self,
@@ -143,7 +143,7 @@ class Runner:
         cases = self._cases.pop(run.run_id, None)  # of `start`: reading 100 takes half a second
         if cases is None:
             cases = load_cases_of(self.store, run)
-        work = Work(self.store, self.folder, run, cases, self.options, log, again)
+        work = ItemProcessor(self.store, self.folder, run, cases, self.options, log, again)
         self.store.set_run(run.run_id, ending="", ended=None)
         pool = ScoringPool(self.scorer or load_scorer(), self.options.limits.scorers)
         try:

@@ -13,12 +13,12 @@ from genlab.benchmark.service.cases import MAX_AVATARS, CaseDraft, CaseId, find_
 from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ProjectJobs
 from genlab.web.images import IMAGES, Width, case_image_url, serve_image
-from genlab.web.problems import Part, Refusal
+from genlab.web.problems import Refusal, StrictModel
 
 router = APIRouter()
 
 
-class CaseOut(Part):
+class CaseOut(StrictModel):
     """A case, and where its images are."""
 
     case_id: CaseId

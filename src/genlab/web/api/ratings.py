@@ -10,13 +10,13 @@ from genlab.benchmark.service.rating_session import name_guest
 from genlab.benchmark.store.schema import MAX_RATER, Context
 from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ItemId, ProjectJobs
-from genlab.web.problems import Part, Refusal
+from genlab.web.problems import Refusal, StrictModel
 from genlab.web.security import sees_all
 
 router = APIRouter()
 
 
-class RateIn(Part):
+class RateIn(StrictModel):
     """Stars for an item's image; null deletes them."""
 
     run_item_id: ItemId
@@ -27,7 +27,7 @@ class RateIn(Part):
     blind: bool = Field(default=False, description="Whether the tool was hidden.")
 
 
-class Rated(Part):
+class Rated(StrictModel):
     """People's stars of the image, blind or not, now."""
 
     run_item_id: ItemId

@@ -25,7 +25,7 @@ from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ProjectJobs, RunId, ToolId
 from genlab.web.components import grid
 from genlab.web.images import IMAGES, Width, serve_image
-from genlab.web.problems import Part, Refusal
+from genlab.web.problems import Refusal, StrictModel
 
 MAX_CASES, MAX_TOOLS = 500, 50
 
@@ -36,7 +36,7 @@ router = APIRouter()
 rendering = threading.Lock()  # a report decodes every image of its run
 
 
-class ToolOption(Part):
+class ToolOption(StrictModel):
     """A setting of a tool."""
 
     name: str
@@ -44,7 +44,7 @@ class ToolOption(Part):
     choices: list[str] = Field(description="Accepted values; empty: any text.")
 
 
-class ToolOut(Part):
+class ToolOut(StrictModel):
     """An image tool, and why it is not available where it is not."""
 
     tool_id: ToolId
@@ -73,7 +73,7 @@ class ToolOut(Part):
         )
 
 
-class RunIn(Part):
+class RunIn(StrictModel):
     """What is to be run: every case through every contender."""
 
     case_ids: Annotated[list[CaseId], Field(min_length=1, max_length=MAX_CASES)]
@@ -85,7 +85,7 @@ class RunIn(Part):
     repeats: int = Field(default=1, ge=1, le=100, description="Images per case and contender.")
 
 
-class RunOut(Part):
+class RunOut(StrictModel):
     """A run and its state."""
 
     run_id: RunId

@@ -20,9 +20,15 @@ from genlab.benchmark.cases import Case, describe_missing_consent, load_stored_c
 from genlab.benchmark.judge import Judge, Verdict
 from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
-from genlab.benchmark.run.arrivals import Arrival, Place, find_saved, keep, recovered
 from genlab.benchmark.run.events import EventLog
-from genlab.benchmark.run.requests import Budget, Limits, Requests
+from genlab.benchmark.run.images import (
+    Destination,
+    SavedImage,
+    find_saved,
+    recover_image,
+    save_image,
+)
+from genlab.benchmark.run.requests import CostBudget, RequestLimits, Requests
 from genlab.benchmark.run.score_pool import ScoringError, ScoringPool
 from genlab.benchmark.store.items import ItemResult, Judging, Reused, ScoreDetails
 from genlab.benchmark.store.repository import Store
@@ -34,7 +40,7 @@ JUDGED = ("refused", "error")  # failures of a judge that answered: asked again 
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """How a run is done.
 
     limits: of requests; tools: by id, those that are installed or configured where None; judge:
@@ -43,13 +49,13 @@ class Options:
     """
 
     _: KW_ONLY
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     tools: Mapping[str, ImageTool] | None = None
     judge: Judge | None = None
     reuse: bool = False
 
 
-class Work:
+class ItemProcessor:
     """One pass over the items of a run."""
 
     def __init__(
@@ -58,7 +64,7 @@ class Work:
         folder: Path,
         run: Run,
         cases: Mapping[str, Case],
-        options: Options,
+        options: RunOptions,
         log: EventLog,
         again: bool,
     ) -> None:
@@ -87,7 +93,7 @@ class Work:
                     f" with {contender.version!r}; restore the tool, or start a new run"
                 )
         self._items = store.items(run.run_id)
-        self._budget = Budget(run.max_cost, sum(item.cost for item in self._items))
+        self._budget = CostBudget(run.max_cost, sum(item.cost for item in self._items))
         slots = asyncio.Semaphore(options.limits.concurrency)
         paid = partial(Requests, limits=options.limits, budget=self._budget, slots=slots)
         self._requests = {name: paid(tool) for name, tool in self._tools.items()}
@@ -206,11 +212,11 @@ class Work:
         return False
 
     async def _keep(self, item: ItemResult, picture: Picture, seconds: float) -> None:
-        arrival = await asyncio.to_thread(keep, picture, self._place(item))
+        arrival = await asyncio.to_thread(save_image, picture, self._place(item))
         await self._record_arrival(item, arrival, seconds)
 
     async def _record_arrival(
-        self, item: ItemResult, arrival: Arrival, seconds: float = 0.0
+        self, item: ItemResult, arrival: SavedImage, seconds: float = 0.0
     ) -> None:
         image = f"{self._run.run_id}/{image_name(self._contenders, item)}"
         received = partial(item.receive, image, arrival.sha256, seconds, arrival.note)
@@ -265,18 +271,18 @@ class Work:
         await _finish(asyncio.to_thread(self._store.save_items, [item]))
         self._log.update(item)
 
-    def _recover_image(self, item: ItemResult) -> Arrival | ToolFailure | None:
+    def _recover_image(self, item: ItemResult) -> SavedImage | ToolFailure | None:
         """The image of an earlier process, or why the answer that it saved is none."""
         try:
-            return recovered(self._place(item), item.image_sha256)
+            return recover_image(self._place(item), item.image_sha256)
         except ToolFailure as failure:
             return failure
 
-    def _place(self, item: ItemResult) -> Place:
+    def _place(self, item: ItemResult) -> Destination:
         number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
         marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id, **number}
         size = self._cases[item.case_id].size
-        return Place(self._path(item), size, {**marks, "date": self._run.created[:10]})
+        return Destination(self._path(item), size, {**marks, "date": self._run.created[:10]})
 
     def _path(self, item: ItemResult) -> Path:
         return self._folder / self._run.run_id / image_name(self._contenders, item)

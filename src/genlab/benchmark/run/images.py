@@ -3,7 +3,7 @@
 The bytes that a service sends are written first (`.<case>.answer`), then decoded, turned upright,
 converted to RGB and the template's size, marked and written as PNG with its SHA-256 in the JSON
 beside it; then the answer is removed. A process that is killed in between finds the answer or the
-PNG: `recovered`.
+PNG: `recover_image`.
 
 Not protected: whoever wants can remove the marks.
 """
@@ -29,7 +29,7 @@ COMPRESSION: dict[str, Any] = {"compress_level": 1, "compress_type": 2}
 
 
 @dataclass(frozen=True)
-class Place:
+class Destination:
     """Where an item's image lies, and what it has to be.
 
     path: the PNG; size: width and height of the template, upright; marks: text that is written
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class SavedImage:
     """An image on the disk."""
 
     sha256: str
@@ -55,7 +55,7 @@ class Arrival:
     cost: float | None = None
 
 
-def keep(picture: Picture, place: Place) -> Arrival:
+def save_image(picture: Picture, place: Destination) -> SavedImage:
     """Save what a service sent, normalize it, write it to its place, and remove the answer.
 
     The answer stays where the disk fails, so that it is not paid for again. Raises `ToolFailure`:
@@ -82,10 +82,10 @@ def keep(picture: Picture, place: Place) -> Arrival:
             raise
         raise ToolFailure("wrong_size" if fault.wrong_size else "no_image", str(fault)) from fault
     place.answer.unlink(missing_ok=True)
-    return Arrival(found, "; ".join(filter(None, (picture.note, note))), picture.cost)
+    return SavedImage(found, "; ".join(filter(None, (picture.note, note))), picture.cost)
 
 
-def find_saved(path: Path, known: str) -> Arrival | None:
+def find_saved(path: Path, known: str) -> SavedImage | None:
     """The PNG that an earlier process saved, if it is sound; else None.
 
     known: SHA-256 from the store; "" where the process was killed before it was stored: then that
@@ -95,10 +95,10 @@ def find_saved(path: Path, known: str) -> Arrival | None:
         wanted = known or str(json.loads(path.with_suffix(".json").read_bytes())["image_sha256"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # not written, or damaged
         return None
-    return Arrival(wanted) if path.is_file() and sha256(path) == wanted else None
+    return SavedImage(wanted) if path.is_file() and sha256(path) == wanted else None
 
 
-def recovered(place: Place, known: str) -> Arrival | None:
+def recover_image(place: Destination, known: str) -> SavedImage | None:
     """The image of an earlier process: as `find_saved`, else made of the answer that it saved.
 
     Raises `ToolFailure` where the saved answer is no image.
@@ -111,7 +111,7 @@ def recovered(place: Place, known: str) -> Arrival | None:
         picture = Picture(image, **json.loads(head))
     except (ValueError, TypeError):
         return None
-    return keep(picture, place)
+    return save_image(picture, place)
 
 
 def fit_to(size: tuple[int, int], image: Image.Image, picture: Picture) -> tuple[Image.Image, str]:
