@@ -31,7 +31,7 @@ from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
-from genlab.agent.evaluator.judge import Budget, EvaluationError, Judge
+from genlab.agent.evaluator.judge import EvaluationError, ModelJudge, TrainingBudget
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.goals.reading import read_goal
 from genlab.agent.record import RunRecord, read_run
@@ -46,7 +46,7 @@ from genlab.vae.sampling import posterior
 DATA = Path("data")
 INPUTS = "tests/llm/test_dialects.py"
 WORKSPACES = Path("workspaces/benchmarks")
-BUDGET = Budget(examples=3000, max_parameters=100_000, seconds=60.0)
+BUDGET = TrainingBudget(examples=3000, max_parameters=100_000, seconds=60.0)
 QUICK: dict[str, Any] = {"examples": 200, "subset": 200, "validation": 100, "seeds": 1}
 REASONING_TOKENS = 3000  # of every answer of the endpoint that starves
 PATIENCE_OFF = 1000
@@ -67,14 +67,14 @@ def count_passes(key: str, check: Callable[[Any], tuple[bool, str]], *names: str
 
 
 @contextmanager
-def open_judge(task: str, budget: Budget = BUDGET) -> Iterator[Judge]:
+def open_judge(task: str, budget: TrainingBudget = BUDGET) -> Iterator[ModelJudge]:
     """A judge on Fashion-MNIST."""
     data = load_data("fashion_mnist", DATA, subset=3000, validation=500)
-    with Judge(data, task, budget, frechet=False) as judge:
+    with ModelJudge(data, task, budget, frechet=False) as judge:
         yield judge
 
 
-def evaluate(judge: Judge, module: dict[str, Any]) -> tuple[dict[str, float], str]:
+def evaluate(judge: ModelJudge, module: dict[str, Any]) -> tuple[dict[str, float], str]:
     """The metrics of a module, or why it has none."""
     code, name = module["code"], module.get("class_name", "Model")
     failure = judge.inspect(code, name).failure

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from genlab.agent.evaluator.datasets import Data, Part, load_data, load_test
+from genlab.agent.evaluator.datasets import Data, DataSplit, load_data, load_test
 from genlab.agent.evaluator.estimates import summarise
 from genlab.agent.evaluator.generative import FRECHET_RESAMPLES, compare_draws, load_extractor
-from genlab.agent.evaluator.judge import errors_of
+from genlab.agent.evaluator.judge import standard_errors
 from genlab.core import engine
 from genlab.core.params import Params
 from genlab.evaluation.metrics.features import Classifier
@@ -51,7 +51,9 @@ def train(params: Params, data: Data) -> VAE:
         return Trainer(params, task, val, Path(state)).run(lambda *_: None)
 
 
-def measure(model: VAE, part: Part, data: Data, extractor: Classifier, seed: int) -> dict[str, Any]:
+def measure(
+    model: VAE, part: DataSplit, data: Data, extractor: Classifier, seed: int
+) -> dict[str, Any]:
     """Metrics of a model on a part, with their standard errors over its items."""
     images = part.items.transpose(0, 2, 3, 1)
     nll, kl = elbo_terms(model, images, seed)
@@ -61,7 +63,7 @@ def measure(model: VAE, part: Part, data: Data, extractor: Classifier, seed: int
         draws = to_array(torch.cat([model.sample(z, generator) for z in codes]))
     close = compare_draws(draws, part, data, extractor, FRECHET_RESAMPLES)
     bits = (nll + kl) / (images[0].size * np.log(2))
-    errors = errors_of(close["intervals"])
+    errors = standard_errors(close["intervals"])
     errors["bits_per_dim"] = float(bits.std() / np.sqrt(len(bits)))
     metrics = {
         "bits_per_dim": float(bits.mean()),
@@ -71,7 +73,7 @@ def measure(model: VAE, part: Part, data: Data, extractor: Classifier, seed: int
     return {"seed": seed, "metrics": metrics, "errors": errors}
 
 
-def measure_seeds(params: Params, data: Data, test: Part) -> dict[str, Any]:
+def measure_seeds(params: Params, data: Data, test: DataSplit) -> dict[str, Any]:
     """Metrics of so many trainings as an attempt of the agent has, on validation and test."""
     extractor = load_extractor(data)
     seeds = range(params.seed, params.seed + params.agent.seeds)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from genlab.agent.architecture.compare import built_differences, compact, config_differences
+from genlab.agent.architecture.compare import compare_build, compare_configs, format_design
 from genlab.agent.architecture.schema import (
     ModelConfig,
     config_schema,
@@ -181,7 +181,7 @@ def test_custom_layers_may_say_anything_and_are_found_in_blocks() -> None:
     said = {"description": "SE", "args": {"reduction": 4}, "layers": ["ReLU"], "branches": None}
     config = parse([CONV, {"type": "Residual", "layers": [{"type": "custom", **said}]}])
     assert has_custom(config)
-    assert "reduction=4" in compact(config, Training())
+    assert "reduction=4" in format_design(config, Training())
     assert '"layers":["ReLU"]' in config.model_dump_json()  # whoever writes it is shown all
     assert [layer["type"] for layer in walk(config)] == ["Conv2d", "Residual", "custom"]
     assert not has_custom(parse([CONV]))
@@ -208,28 +208,30 @@ def test_differences_name_places_of_the_child() -> None:
     parent = parse([CONV, "ReLU", pool, {"type": "Residual", "layers": [CONV, "BatchNorm2d"]}])
     child = parse([{**CONV, "out_channels": 16}, "ReLU", {"type": "Dropout", "p": 0.2}, pool,
                    {"type": "Residual", "layers": [CONV]}])  # fmt: skip
-    found = config_differences(parent, child, Training(), Training(lr=0.001))
+    found = compare_configs(parent, child, Training(), Training(lr=0.001))
     assert found == [
         "layers[0].out_channels 8 -> 16",
         "layers[2] Dropout(0.2) added",
         "layers[4].layers[1] BatchNorm2d removed",
         "lr 0.002 -> 0.001",
     ]
-    assert config_differences(parent, parent, Training(), Training()) == []
-    assert compact(child, Training()).startswith("layers: [Conv2d(16 k3 p1) ReLU Dropout(0.2) ")
+    assert compare_configs(parent, parent, Training(), Training()) == []
+    assert format_design(child, Training()).startswith(
+        "layers: [Conv2d(16 k3 p1) ReLU Dropout(0.2) "
+    )
 
 
 def test_what_is_built_otherwise_is_listed() -> None:
     config = parse([CONV, "ReLU", {"type": "Dropout", "p": 0.5}])
     built = [{"kind": "Conv2d"}, {"kind": "Conv2d"}, {"kind": "Conv2d"}, {"kind": "Linear"}]
-    found = built_differences(config, {"layers": built, "parameters": 1200}, 1000)
+    found = compare_build(config, {"layers": built, "parameters": 1200}, 1000)
     assert found == [
         "Conv2d: 1 requested, 3 built",
         "Dropout: 1 requested, 0 built",
         "parameters: 1,000 requested, 1,200 built",
     ]
     layers = [{"kind": type(m).__name__} for m in build(config).modules() if not [*m.children()]]
-    assert built_differences(config, {"layers": layers, "parameters": 9}, 9) == []
+    assert compare_build(config, {"layers": layers, "parameters": 9}, 9) == []
 
 
 def test_schemas_and_configs_need_no_torch() -> None:

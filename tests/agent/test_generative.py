@@ -15,33 +15,33 @@ from sandboxes import needs_sandbox
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import generative
 from genlab.agent.evaluator.generative import QUERIES, GenerativeJudge, compare_draws
-from genlab.agent.evaluator.judge import Judge
-from genlab.agent.evaluator.references import facts, measure_references
-from genlab.agent.evaluator.results import Budget, EvaluationError
+from genlab.agent.evaluator.judge import ModelJudge
+from genlab.agent.evaluator.references import measure_references, reference_conditions
+from genlab.agent.evaluator.results import EvaluationError, TrainingBudget
 from genlab.core.io import write_json
 from genlab.vae.sampling import posterior
 
-BUDGET = Budget(examples=3000, max_parameters=500_000, seconds=120.0)
+BUDGET = TrainingBudget(examples=3000, max_parameters=500_000, seconds=120.0)
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
+def judge() -> Iterator[ModelJudge]:
     needs_sandbox()
-    with Judge(judged.fashion(), "generate", BUDGET, frechet=False) as opened:
+    with ModelJudge(judged.fashion(), "generate", BUDGET, frechet=False) as opened:
         yield opened
 
 
 @pytest.fixture
-def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Judge]:
+def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelJudge]:
     """A judge with Fréchet distances, by a classifier that is hardly trained."""
     needs_sandbox()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(generative, "EXTRACTOR_EXAMPLES", 300)
-    with Judge(judged.pictures(), "generate", Budget(640, 500_000, 60.0)) as opened:
+    with ModelJudge(judged.pictures(), "generate", TrainingBudget(640, 500_000, 60.0)) as opened:
         yield opened
 
 
-def test_bits_are_those_of_the_pipelines_evaluator(judge: Judge) -> None:
+def test_bits_are_those_of_the_pipelines_evaluator(judge: ModelJudge) -> None:
     summary = judge.inspect(vae_module.SOURCE, "Model")
     assert not summary.failure
     assert summary.output == (2, 3 * vae_module.COMPONENTS, 28, 28)
@@ -64,7 +64,7 @@ QUICK = ("images_in_a_buffer", "nan_kl", "fake_score_and_exit", "batch_in_one_co
 
 
 @pytest.mark.parametrize("entry", judged.cases("cheats", QUICK))
-def test_a_cheat_is_caught(judge: Judge, entry: dict[str, Any]) -> None:
+def test_a_cheat_is_caught(judge: ModelJudge, entry: dict[str, Any]) -> None:
     metrics, reason = judged.evaluate(judge, entry["code"])
     caught = judged.matches(entry.get("failure", "(?!)"), reason)
     caught |= metrics.get("bits_per_dim", 0) >= entry.get("bits_at_least", np.inf)
@@ -142,7 +142,7 @@ class Model(nn.Module):
 )
 
 
-def test_draws_are_compared_with_images_and_not_copies(drawing: Judge) -> None:
+def test_draws_are_compared_with_images_and_not_copies(drawing: ModelJudge) -> None:
     found, weights = drawing.evaluate(vae_module.SOURCE, "Model", Training(), 0)
     assert found.metrics["frechet_distance"] > 0
     assert found.metrics["near_duplicate_rate"] < 0.2
@@ -178,16 +178,20 @@ def test_copies_are_found_wherever_they_are_among_the_draws() -> None:
     ],
 )
 def test_what_breaks_the_contract_is_named(
-    drawing: Judge, change: tuple[str, str], words: str
+    drawing: ModelJudge, change: tuple[str, str], words: str
 ) -> None:
     summary = drawing.inspect(vae_module.SOURCE.replace(*change), "Model")
     assert judged.matches(words, summary.failure), summary.failure
 
 
-def test_the_stages_reference_is_shown_for_the_same_budget(drawing: Judge, tmp_path: Path) -> None:
+def test_the_stages_reference_is_shown_for_the_same_budget(
+    drawing: ModelJudge, tmp_path: Path
+) -> None:
     file = tmp_path / "agent_reference.json"
     assert measure_references(drawing, tmp_path / "no.json", file) == {}
-    write_json(file, {**facts(drawing), "metrics": {"bits_per_dim": 3.5}})
+    write_json(file, {**reference_conditions(drawing), "metrics": {"bits_per_dim": 3.5}})
     assert measure_references(drawing, tmp_path / "no.json", file) == {"VAE": {"bits_per_dim": 3.5}}
-    write_json(file, {**facts(drawing), "examples": 1, "metrics": {"bits_per_dim": 3.5}})
+    write_json(
+        file, {**reference_conditions(drawing), "examples": 1, "metrics": {"bits_per_dim": 3.5}}
+    )
     assert measure_references(drawing, tmp_path / "no.json", file) == {}

@@ -12,7 +12,7 @@ from judged import read_set
 from loopback import Server, status
 from replies import good
 
-from genlab.agent.goals.goal import passed_on, quote_enforced
+from genlab.agent.goals.goal import quote_enforced, quote_unenforced
 from genlab.agent.goals.numbers import find_numbers
 from genlab.agent.goals.reading import read_goal
 from genlab.core.errors import GenlabError
@@ -88,7 +88,7 @@ def test_words_that_no_field_holds_are_passed_on(tmp_path: Path) -> None:
         goal, _ = read_goal(GERMAN, reading(server), tmp_path)
     assert goal.description == "accuracy >= 0.9 on fashion_mnist"
     assert quote_enforced(goal) == '"Fashion-MNIST", "mindestens 90 % Genauigkeit"'
-    assert passed_on(goal) == '"Ein CNN ohne BatchNorm für", "mit"'
+    assert quote_unenforced(goal) == '"Ein CNN ohne BatchNorm für", "mit"'
 
 
 def test_a_quote_of_the_whole_sentence_does_not_say_that_all_of_it_is_enforced(
@@ -96,7 +96,7 @@ def test_a_quote_of_the_whole_sentence_does_not_say_that_all_of_it_is_enforced(
 ) -> None:
     with Server([good(ANSWER | {"quotes": [GERMAN]})]) as server:
         goal, _ = read_goal(GERMAN, reading(server), tmp_path)
-    assert "ohne BatchNorm" in passed_on(goal)
+    assert "ohne BatchNorm" in quote_unenforced(goal)
 
 
 def test_options_hold_for_what_a_model_reads(tmp_path: Path) -> None:

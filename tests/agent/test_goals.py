@@ -18,8 +18,8 @@ from genlab.agent.goals.goal import (
     Goal,
     explain_error,
     parse_goal,
-    passed_on,
     quote_enforced,
+    quote_unenforced,
 )
 from genlab.agent.goals.words import UnreadError
 from genlab.core.errors import GenlabError
@@ -177,20 +177,20 @@ def test_limits_are_read(text: str, parameters: int | None, seconds: float | Non
 def test_what_is_enforced_and_what_is_only_passed_on(text: str, enforced: str, others: str) -> None:
     goal = parse_goal(text)
     assert quote_enforced(goal) == enforced
-    assert passed_on(goal) == others
+    assert quote_unenforced(goal) == others
 
 
 def test_a_number_that_an_option_replaces_is_not_enforced() -> None:
     goal = parse_goal("90 % or 92 % on mnist", at_least=0.92)
     assert quote_enforced(goal) == '"92 %", "mnist"'
-    assert passed_on(goal) == '"90 %"'
+    assert quote_unenforced(goal) == '"90 %"'
 
 
 @pytest.mark.parametrize("goal", SENTENCES, ids=lambda case: case["goal"])
 def test_no_word_that_weighs_is_lost(goal: dict[str, Any]) -> None:
     if "expect" in goal and "answer" not in goal:
         parsed = parse_goal(goal["goal"])
-        shown = f"{quote_enforced(parsed)} {passed_on(parsed)}"
+        shown = f"{quote_enforced(parsed)} {quote_unenforced(parsed)}"
         numbers = r"\w*\d\w*"
         assert sorted(re.findall(numbers, shown)) == sorted(re.findall(numbers, goal["goal"]))
 
@@ -208,4 +208,4 @@ def test_goals_of_older_runs_are_read_and_keep_their_key() -> None:
     assert goal == parse_goal("mnist > 90 %")
     assert goal.values == stored | {"text": ""}
     again = TypeAdapter(Goal).validate_python(asdict(goal))
-    assert passed_on(again) == passed_on(goal) == ""
+    assert quote_unenforced(again) == quote_unenforced(goal) == ""

@@ -20,13 +20,13 @@ from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.evaluator import classification, sandbox
 from genlab.agent.evaluator import judge as judging
 from genlab.agent.evaluator.datasets import load_data, load_test
-from genlab.agent.evaluator.judge import Judge
+from genlab.agent.evaluator.judge import ModelJudge
 from genlab.agent.evaluator.references import measure_references
-from genlab.agent.evaluator.results import Budget, EvaluationError
+from genlab.agent.evaluator.results import EvaluationError, TrainingBudget
 from genlab.core.errors import GenlabError
 from genlab.sandbox.runner import probe_mode
 
-BUDGET = Budget(examples=640, max_parameters=100_000, seconds=60.0)
+BUDGET = TrainingBudget(examples=640, max_parameters=100_000, seconds=60.0)
 CNN = (
     HEAD
     + """
@@ -45,17 +45,17 @@ CROP = {"type": "RandomCrop", "size": 28, "padding": 2}
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
+def judge() -> Iterator[ModelJudge]:
     needs_sandbox()
-    with Judge(judged.pictures(), "classify", BUDGET) as opened:
+    with ModelJudge(judged.pictures(), "classify", BUDGET) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def stripes() -> Iterator[Judge]:
+def stripes() -> Iterator[ModelJudge]:
     needs_sandbox()
     data = load_data("dummy", Path(), subset=600, validation=300)
-    with Judge(data, "classify", Budget(3000, 100_000, 60.0)) as opened:
+    with ModelJudge(data, "classify", TrainingBudget(3000, 100_000, 60.0)) as opened:
         yield opened
 
 
@@ -77,7 +77,7 @@ LAST = (
 
 @pytest.mark.parametrize("line", [LAST, "x = x.view(len(x), -1)"])
 def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
-    stripes: Judge, line: str
+    stripes: ModelJudge, line: str
 ) -> None:
     source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
     result, weights = stripes.evaluate(source, "Model", Training(), 0)
@@ -85,13 +85,15 @@ def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
     assert result.metrics["n"] == 300
 
 
-def test_a_model_that_reads_memory_which_it_has_not_written_is_found_out(stripes: Judge) -> None:
+def test_a_model_that_reads_memory_which_it_has_not_written_is_found_out(
+    stripes: ModelJudge,
+) -> None:
     line = "x = x + nn.Parameter(torch.empty(x.shape[1:]), requires_grad=False)"
     source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
     assert "not finite" in stripes.inspect(source, "Model").failure
 
 
-def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
+def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelJudge) -> None:
     training = Training(lr=5e-3, ema=0.9, clip=1.0)
     found, weights = stripes.evaluate(CNN, "Model", training, 0)
     again, same = stripes.evaluate(CNN, "Model", training, 0)
@@ -124,13 +126,13 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: Judge) -> None:
         {"augmentation": [CROP, {"type": "RandomHorizontalFlip"}]},
     ],
 )
-def test_every_recipe_trains(judge: Judge, recipe: dict[str, Any]) -> None:
+def test_every_recipe_trains(judge: ModelJudge, recipe: dict[str, Any]) -> None:
     found, _ = judge.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
     assert np.isfinite([*found.curve, found.train_loss]).all()
     assert not found.cut
 
 
-def test_a_training_that_fails_is_named(judge: Judge) -> None:
+def test_a_training_that_fails_is_named(judge: ModelJudge) -> None:
     training = Training(augmentation=[CROP | {"size": 9}])
     with pytest.raises(EvaluationError, match="RandomCrop does not keep the shape"):
         judge.evaluate(HEAD + LINEAR, "Model", training, 0)
@@ -141,7 +143,7 @@ def test_a_training_that_fails_is_named(judge: Judge) -> None:
 @pytest.mark.parametrize(
     "entry", judged.cases("open_modules", ("mlp", "gru_over_rows", "patch_attention"))
 )
-def test_open_code_is_accepted_and_evaluated(judge: Judge, entry: dict[str, Any]) -> None:
+def test_open_code_is_accepted_and_evaluated(judge: ModelJudge, entry: dict[str, Any]) -> None:
     name = entry.get("class_name", "Model")
     assert not (summary := judge.inspect(entry["code"], name)).failure
     assert summary.output == (2, 10)
@@ -157,7 +159,7 @@ QUICK = ("syntax_error", "wrong_output_classes", "detached_output", "too_many_pa
 
 @pytest.mark.parametrize("entry", judged.cases("broken_modules", QUICK))
 def test_broken_code_is_named_and_not_scored(
-    judge: Judge, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    judge: ModelJudge, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judging, "INSPECT_SECONDS", 5.0 if entry["expect"] == LATE else 20.0)
     summary = judge.inspect(entry["code"], entry.get("class_name", "Model"))
@@ -170,13 +172,13 @@ def construct(line: str) -> str:
     return LINEAR.replace("self.last = ", f"{line}\n        self.last = ")
 
 
-def test_a_layer_in_a_plain_list_is_named(judge: Judge) -> None:
+def test_a_layer_in_a_plain_list_is_named(judge: ModelJudge) -> None:
     code = construct("self.all = [nn.Linear(784, 784)]")
     code = code.replace("x.flatten(1)", "self.all[0](x.flatten(1))")
     assert "not registered" in judge.inspect(HEAD + code, "Model").failure
 
 
-def test_a_summary_of_another_size_needs_no_classes(judge: Judge) -> None:
+def test_a_summary_of_another_size_needs_no_classes(judge: ModelJudge) -> None:
     found = judge.inspect(CNN, "Model", (3, 8, 8))
     assert (found.failure, found.output) == ("", (2, 4))
     assert found.parameters == sum(layer["parameters"] for layer in found.layers)
@@ -221,7 +223,7 @@ CHEATS = {
 }
 
 
-def test_a_cheat_gains_nothing(judge: Judge) -> None:
+def test_a_cheat_gains_nothing(judge: ModelJudge) -> None:
     honest, weights = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
     for name, (code, failure) in CHEATS.items():
         if failure:
@@ -243,7 +245,7 @@ def test_a_device_that_does_not_start_is_no_models_fault(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # outside of the sandbox alone
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(GenlabError, match="cuda does not start in the sandbox"):
-        Judge(judged.pictures(), "classify", BUDGET, device="cuda")
+        ModelJudge(judged.pictures(), "classify", BUDGET, device="cuda")
     assert not list(tmp_path.iterdir())
 
 
@@ -254,7 +256,9 @@ def test_a_model_trains_on_a_gpu(mode: str) -> None:
         pytest.skip(f"{mode}: {fault}")
     code = CNN.replace("return", "assert x.is_cuda; return")
     data = load_data("dummy", Path(), subset=600, validation=300)
-    with Judge(data, "classify", Budget(3000, 100_000, 60.0), mode=mode, device="cuda") as judge:
+    with ModelJudge(
+        data, "classify", TrainingBudget(3000, 100_000, 60.0), mode=mode, device="cuda"
+    ) as judge:
         found, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
     assert found.metrics["accuracy"] > 0.9
 
@@ -276,7 +280,7 @@ def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needs_sandbox()
-    with Judge(judged.pictures(), "classify", Budget(64_000, 100_000, 2.0)) as opened:
+    with ModelJudge(judged.pictures(), "classify", TrainingBudget(64_000, 100_000, 2.0)) as opened:
         found, _ = opened.evaluate(compute(0.05), "Model", Training(), 0)
         assert found.cut
         assert found.seconds >= 2
@@ -294,13 +298,13 @@ def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
             opened.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
 
 
-def test_a_training_may_see_fewer_examples_than_the_budget(judge: Judge) -> None:
+def test_a_training_may_see_fewer_examples_than_the_budget(judge: ModelJudge) -> None:
     whole, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
     fewer, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
     assert (len(whole.curve), len(fewer.curve), fewer.cut) == (10, 3, False)
 
 
-def test_answers_that_do_not_depend_on_the_input_are_a_failure(judge: Judge) -> None:
+def test_answers_that_do_not_depend_on_the_input_are_a_failure(judge: ModelJudge) -> None:
     alike = HEAD + LINEAR.replace("x.flatten(1)", "0 * x.flatten(1)")
     assert "answers all items alike" in judged.evaluate(judge, alike)[1]
 
@@ -317,7 +321,7 @@ def test_both_halves_of_a_generative_model_use_what_they_are_given() -> None:
     source, (encoder, decoder) = vae_module.SOURCE, PARTS
     zeros = source.replace("Encoder(), Decoder()\n", f"Encoder(), Decoder()\n{ZEROS}")
     budget = replace(BUDGET, max_parameters=500_000)
-    with Judge(judged.pictures(), "generate", budget, frechet=False) as opened:
+    with ModelJudge(judged.pictures(), "generate", budget, frechet=False) as opened:
         assert opened.inspect(zeros, "Model").failure == ""
         without = source.replace(encoder, "self.encoder(0 * x)")
         assert "encode gives the same for every image" in opened.inspect(without, "Model").failure
@@ -334,7 +338,7 @@ LOADER = construct(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_data_loader_has_no_workers(mode: str) -> None:
     needs_sandbox(mode)
-    with Judge(judged.pictures(), "classify", BUDGET, mode=mode) as opened:
+    with ModelJudge(judged.pictures(), "classify", BUDGET, mode=mode) as opened:
         assert opened.inspect(HEAD + LOADER, "Model").failure == ""
 
 
@@ -352,7 +356,7 @@ def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
 
 
 def test_references_are_measured_once(
-    stripes: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stripes: ModelJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = stripes.data.train.labels
     file = tmp_path / "references.json"

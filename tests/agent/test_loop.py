@@ -19,7 +19,7 @@ from scripted_llm import Server, reply
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import NOTHING_LEFT
-from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
+from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.library.modules import recall
 from genlab.agent.library.toolbox import Toolbox, using
@@ -133,7 +133,7 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
 def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> None:
     toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings())
     config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
-    trial, built = Trial(toolbox, "", "A", Training()), Summary(parameters=9)
+    trial, built = Trial(toolbox, "", "A", Training()), ModelSummary(parameters=9)
     assert trial.compare(config, built) == []
 
 
@@ -147,8 +147,8 @@ def test_seeds_after_the_first_are_trained_at_once(
     class Waiting:
         """A judge that trains no seed but the first alone."""
 
-        def inspect(self, *_: object) -> Summary:
-            return Summary(parameters=9, multiply_adds=9)
+        def inspect(self, *_: object) -> ModelSummary:
+            return ModelSummary(parameters=9, multiply_adds=9)
 
         def evaluate(
             self, source: str, name: str, training: Training, seed: int, examples: int | None

@@ -12,7 +12,7 @@ from agent_runs import UNREACHABLE, problem, settings
 from sandboxes import needs_sandbox
 
 from genlab.agent.config import Problem, Settings
-from genlab.agent.evaluator.results import SeedResult, Summary
+from genlab.agent.evaluator.results import ModelSummary, SeedResult
 from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.loop import Loop
 from genlab.agent.planning.planner import Planner
@@ -33,8 +33,8 @@ class ScoringJudge:
         self.trained: list[tuple[str, int]] = []
         self.lock = Lock()
 
-    def inspect(self, *_: object) -> Summary:
-        return Summary(parameters=9, multiply_adds=9)
+    def inspect(self, *_: object) -> ModelSummary:
+        return ModelSummary(parameters=9, multiply_adds=9)
 
     def evaluate(self, source: str, name: str, training: Any, seed: int, examples: int) -> Any:
         self.trained.append((source, seed))

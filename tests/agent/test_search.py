@@ -8,13 +8,13 @@ import pytest
 import torch
 from agent_runs import attempt, problem, settings
 
-from genlab.agent.architecture.compare import config_differences
+from genlab.agent.architecture.compare import compare_configs
 from genlab.agent.architecture.schema import ModelConfig, parse_config, walk
 from genlab.agent.architecture.template import count_parameters, write_source
 from genlab.agent.architecture.training import Training, parse_training
 from genlab.agent.config import Problem
 from genlab.agent.goals.goal import Goal
-from genlab.agent.planning.search import DEBUG_DEPTH, choose_parent, random_proposal
+from genlab.agent.planning.search import DEBUG_DEPTH, choose_parent, draw_proposal
 from genlab.agent.registry import Attempt
 from genlab.core.errors import GenlabError
 
@@ -76,13 +76,13 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
     rng, design = random.Random(1), None
     for step in range(24):
         parent = design if step % 6 else None
-        design, change = random_proposal(images(task, outputs, most), parent, rng)
+        design, change = draw_proposal(images(task, outputs, most), parent, rng)
         config, training = design
         assert change
         assert parse_config(config.model_dump(mode="json"), task) == config
         assert parse_training(training.model_dump(mode="json")) == training
         if parent:
-            assert config_differences(parent[0], config, parent[1], training)
+            assert compare_configs(parent[0], config, parent[1], training)
         space: dict[str, Any] = {}
         exec(write_source(config, SHAPE, outputs, task), space)
         model, x = space[config.name](), torch.rand(2, *SHAPE)
@@ -93,7 +93,7 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
 
 def test_drafts_cover_the_space() -> None:
     rng = random.Random(2)
-    drafts = [random_proposal(images(), None, rng) for _ in range(80)]
+    drafts = [draw_proposal(images(), None, rng) for _ in range(80)]
     types = {layer["type"] for (config, _), _ in drafts for layer in walk(config)}
     assert {"Residual", "Conv2d", "Linear", "Dropout", "BatchNorm2d", "GroupNorm", "MaxPool2d",
             "AvgPool2d", "AdaptiveAvgPool2d", "ReLU", "GELU", "SiLU"} <= types  # fmt: skip
@@ -106,9 +106,9 @@ def test_drafts_cover_the_space() -> None:
 
 
 def test_the_same_generator_proposes_the_same_unless_it_was_tried() -> None:
-    first, second = (random_proposal(images(), None, random.Random(5)) for _ in range(2))
+    first, second = (draw_proposal(images(), None, random.Random(5)) for _ in range(2))
     assert first == second
-    other, _ = random_proposal(images(), None, random.Random(5), [first[0]])
+    other, _ = draw_proposal(images(), None, random.Random(5), [first[0]])
     assert other != first[0]
 
 
@@ -122,10 +122,10 @@ def test_the_same_generator_proposes_the_same_unless_it_was_tried() -> None:
 ])  # fmt: skip
 def test_any_parent_leads_to_a_proposal(layers: list[dict[str, Any]]) -> None:
     parent = ModelConfig(layers=tuple(layers)), Training()
-    (config, _), _ = random_proposal(images(most=20_000), parent, random.Random(3))
+    (config, _), _ = draw_proposal(images(most=20_000), parent, random.Random(3))
     assert 0 < count_parameters(config, SHAPE, 10, "classify") <= 20_000
 
 
 def test_a_limit_that_nothing_meets_is_refused() -> None:
     with pytest.raises(GenlabError, match="at most 5"):
-        random_proposal(images(most=5), None, random.Random(0))
+        draw_proposal(images(most=5), None, random.Random(0))

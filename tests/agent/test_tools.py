@@ -16,7 +16,7 @@ from agent_runs import GOAL, ScriptedModel, settings, write_params
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
-from genlab.agent.evaluator.judge import Judge
+from genlab.agent.evaluator.judge import ModelJudge
 from genlab.agent.library.toolbox import Toolbox, using
 from genlab.agent.registry import Registry
 from genlab.agent.tools import functions
@@ -375,14 +375,14 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/cut.py", CODE + "# cut\n")
-    train, trained = Judge.evaluate, list[int]()
+    train, trained = ModelJudge.evaluate, list[int]()
 
-    def cut_the_first(judge: Judge, *args: Any) -> Any:
+    def cut_the_first(judge: ModelJudge, *args: Any) -> Any:
         trained.append(args[3])
         result, weights = train(judge, *args)
         return replace(result, cut=len(trained) == 1), weights
 
-    monkeypatch.setattr(Judge, "evaluate", cut_the_first)
+    monkeypatch.setattr(ModelJudge, "evaluate", cut_the_first)
     first = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
     registry = Registry(box.workspace)
     attempt = next(each for each in registry.attempts() if each.run_id == first)
@@ -493,15 +493,15 @@ def test_a_killed_evaluation_trains_no_finished_seed_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/killed.py", CODE + "# killed\n")
-    train, seeds = Judge.evaluate, list[int]()
+    train, seeds = ModelJudge.evaluate, list[int]()
 
-    def stop_at_the_second(judge: Judge, *args: Any) -> Any:
+    def stop_at_the_second(judge: ModelJudge, *args: Any) -> Any:
         seeds.append(args[3])
         if seeds == [0, 1]:
             raise KeyboardInterrupt
         return train(judge, *args)
 
-    monkeypatch.setattr(Judge, "evaluate", stop_at_the_second)
+    monkeypatch.setattr(ModelJudge, "evaluate", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         tools.pytorch_quick_evaluator("src/killed.py", "M", {})
     found = tools.pytorch_quick_evaluator("src/killed.py", "M", {})

@@ -11,8 +11,8 @@ import tiny
 from ruamel.yaml import YAML
 
 from genlab.agent.architecture.training import Training
-from genlab.agent.evaluator.datasets import Data, Part
-from genlab.agent.evaluator.judge import Judge
+from genlab.agent.evaluator.datasets import Data, DataSplit
+from genlab.agent.evaluator.judge import ModelJudge
 from genlab.agent.evaluator.results import EvaluationError
 
 SETS = Path(__file__).resolve().parents[1] / "agent" / "sets"
@@ -44,9 +44,9 @@ def cases(name: str, quick: tuple[str, ...]) -> list[Any]:
 def pictures(train: int = 300, validation: int = 100) -> Data:
     """Rectangles of 28 x 28 pixels with 10 classes that nothing can learn."""
 
-    def part(count: int, seed: int) -> Part:
+    def part(count: int, seed: int) -> DataSplit:
         images = tiny.images(count, seed).transpose(0, 3, 1, 2)
-        return Part(np.ascontiguousarray(images), np.arange(count, dtype=np.int64) % 10)
+        return DataSplit(np.ascontiguousarray(images), np.arange(count, dtype=np.int64) % 10)
 
     return Data("pictures", 10, part(train, 0), part(validation, 1))
 
@@ -62,11 +62,14 @@ def fashion(train: int = 5000, validation: int = 500) -> Data:
     images = read("train-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28)
     labels = read("train-labels-idx1-ubyte.gz", 8).astype(np.int64)
     end = train + validation
-    parts = Part(images[:train], labels[:train]), Part(images[train:end], labels[train:end])
+    parts = (
+        DataSplit(images[:train], labels[:train]),
+        DataSplit(images[train:end], labels[train:end]),
+    )
     return Data("fashion", 10, *parts)
 
 
-def evaluate(judge: Judge, code: str) -> tuple[dict[str, float], str]:
+def evaluate(judge: ModelJudge, code: str) -> tuple[dict[str, float], str]:
     """The metrics of a module's class Model, or why it has none."""
     try:
         return judge.evaluate(code, "Model", Training(), 0)[0].metrics, ""

@@ -211,7 +211,7 @@ def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
 
     is_read: whether the planner has read it, which without a terminal needs yes.
     """
-    from genlab.agent.goals.goal import explain_error, passed_on, quote_enforced
+    from genlab.agent.goals.goal import explain_error, quote_enforced, quote_unenforced
 
     goal = settings.goal
     backend = settings.params.backend
@@ -222,7 +222,7 @@ def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
         "goal, as the planner reads it" if is_read else "goal": goal.description,
         "an error rate is judged as accuracy": explain_error(goal),
         "enforced": quote_enforced(goal),
-        others: passed_on(goal),
+        others: quote_unenforced(goal),
     }
     for name, words in lines.items():
         if words:

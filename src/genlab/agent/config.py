@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from genlab.agent.evaluator.results import Budget
+from genlab.agent.evaluator.results import TrainingBudget
 from genlab.agent.goals.goal import DATASETS, Goal, parse_goal
 from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
@@ -43,10 +43,10 @@ class Settings:
     stop_at_goal: bool = True
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> TrainingBudget:
         """The budget of every training, by the parameters and the constraints of the goal."""
         params, goal = self.params, self.goal
-        return Budget(
+        return TrainingBudget(
             examples=params.examples,
             max_parameters=min(params.max_parameters, goal.max_parameters or params.max_parameters),
             seconds=min(params.time_limit, goal.max_seconds or params.time_limit),

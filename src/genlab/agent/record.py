@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from genlab.agent.architecture.training import UNUSED
 from genlab.agent.config import Settings
 from genlab.agent.decisions import find_best
-from genlab.agent.goals.goal import passed_on
+from genlab.agent.goals.goal import quote_unenforced
 from genlab.agent.registry import OLD_VERDICTS, Attempt, Registry
 from genlab.agent.workspace import JOURNAL, SEARCH, Workspace
 from genlab.core.errors import GenlabError
@@ -83,7 +83,7 @@ class RunRecord:
     @property
     def passed_on(self) -> str:
         """Words of the goal that only the planner reads; no number enforces them."""
-        return passed_on(self.settings.goal)
+        return quote_unenforced(self.settings.goal)
 
     @property
     def on_test(self) -> str:

@@ -17,7 +17,7 @@ SHORT = {"out_channels": "", "out_features": "", "kernel_size": "k", "stride": "
 ALWAYS = {"optimiser", "lr", "schedule", "batch_size"}
 
 
-def built_differences(
+def compare_build(
     config: ModelConfig, summary: Mapping[str, Any], requested_parameters: int | None = None
 ) -> list[str]:
     """What was built otherwise than requested: layers by type and number, parameters.
@@ -44,7 +44,7 @@ def built_differences(
     return found
 
 
-def config_differences(
+def compare_configs(
     parent: ModelConfig, child: ModelConfig, parent_training: Training, child_training: Training
 ) -> list[str]:
     """What a child changes, such as 'layers[2].out_channels 32 -> 64' or 'lr 0.002 -> 0.001'."""
@@ -53,7 +53,7 @@ def config_differences(
     return [*_diff(configs[0], configs[1], ""), *_diff(recipes[0], recipes[1], "")]
 
 
-def compact(config: ModelConfig, training: Training) -> str:
+def format_design(config: ModelConfig, training: Training) -> str:
     """Architecture and training in one line, for prompts."""
     parts = [f"{name}: {_show(layers)}" for name, layers in config.parts.items()]
     if config.latent_dim:

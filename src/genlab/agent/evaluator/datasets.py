@@ -35,7 +35,7 @@ DUMMY_SIDE, DUMMY_COUNT = 16, 1200
 
 
 @dataclass(frozen=True)
-class Part:
+class DataSplit:
     """items: uint8 (n, channels, height, width); labels: int64 (n,) from 0, -1 for no class."""
 
     items: Items
@@ -44,9 +44,9 @@ class Part:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: Labels) -> Part:
+    def take(self, rows: Labels) -> DataSplit:
         """The items of these rows, copied from where they may be mapped."""
-        return Part(np.ascontiguousarray(self.items[rows]), self.labels[rows])
+        return DataSplit(np.ascontiguousarray(self.items[rows]), self.labels[rows])
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Data:
 
     name: str
     classes: int
-    train: Part
-    validation: Part
+    train: DataSplit
+    validation: DataSplit
     folder: Path | None = None
 
     @property
@@ -90,7 +90,7 @@ def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data
     return Data(dataset, classes, train, val, folder if folder.is_dir() else None)
 
 
-def load_test(dataset: str, root: Path) -> Part:
+def load_test(dataset: str, root: Path) -> DataSplit:
     """Read the test part, which is opened once, for the final report."""
     part = _reader(dataset, root)("test")
     return part.take(np.arange(len(part)))
@@ -124,7 +124,7 @@ def _is_own(dataset: str) -> bool:
     return dataset not in (DRAWN, *PUBLISHED)
 
 
-def _reader(dataset: str, root: Path) -> Callable[[str], Part]:
+def _reader(dataset: str, root: Path) -> Callable[[str], DataSplit]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
         return _own(dataset.removeprefix(OWN)).__getitem__
@@ -137,19 +137,19 @@ def _is_grids(dataset: str) -> bool:
     return dataset in PUBLISHED and PUBLISHED[dataset].kind == "grids"
 
 
-def _images(folder: Path, split: str) -> Part:
-    return Part(load_images(folder, split).transpose(0, 3, 1, 2), load_labels(folder, split))
+def _images(folder: Path, split: str) -> DataSplit:
+    return DataSplit(load_images(folder, split).transpose(0, 3, 1, 2), load_labels(folder, split))
 
 
-def _grids(folder: Path, split: str) -> Part:
+def _grids(folder: Path, split: str) -> DataSplit:
     """Grids with a channel per colour; the class is the number of objects, from 1."""
     grids = load_split(find_data_file(folder), split)
     counts = np.bincount(load_objects(folder, split)["grid"], minlength=len(grids))
     one_hot = grids[:, None] == np.arange(COLOURS)[:, None, None]
-    return Part(one_hot.astype(np.uint8), counts.astype(np.int64) - 1)
+    return DataSplit(one_hot.astype(np.uint8), counts.astype(np.int64) - 1)
 
 
-def _dummy(_: Path, split: str) -> Part:
+def _dummy(_: Path, split: str) -> DataSplit:
     """Noise with stripes whose direction is the class: any network learns it quickly."""
     rng = np.random.default_rng([0, SPLITS.index(split)])
     labels = rng.integers(0, 4, DUMMY_COUNT)
@@ -159,7 +159,7 @@ def _dummy(_: Path, split: str) -> Part:
     phases = rng.integers(0, 4, DUMMY_COUNT)
     bright = (stripes[labels] + phases[:, None, None]) % 4 < 2
     items[:, 0] += 120 * bright.astype(np.uint8)
-    return Part(items, labels)
+    return DataSplit(items, labels)
 
 
 @lru_cache(maxsize=1)
@@ -167,7 +167,7 @@ def _read_own(path: str) -> Pictures:
     return read_pictures(SourceParams(path=path))
 
 
-def _own(path: str) -> dict[str, Part]:
+def _own(path: str) -> dict[str, DataSplit]:
     """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
     pictures = _read_own(path)
     where = pictures.collection.path
@@ -181,6 +181,6 @@ def _own(path: str) -> dict[str, Part]:
             f"{where}: {len(items)} images are too few for {shares}; add some", path=where
         ) from error
     return {
-        split: Part(np.ascontiguousarray(items[rows[split]]), pictures.labels[rows[split]])
+        split: DataSplit(np.ascontiguousarray(items[rows[split]]), pictures.labels[rows[split]])
         for split in SPLITS
     }

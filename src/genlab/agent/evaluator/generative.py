@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from genlab.agent.evaluator.datasets import Data, Items, Part
+from genlab.agent.evaluator.datasets import Data, DataSplit, Items
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.agent.evaluator.sandbox import ModelSandbox
 from genlab.core.errors import GenlabError
@@ -66,7 +66,7 @@ class GenerativeJudge:
         self._extractor: Classifier | None = None
 
     def measure(
-        self, job: Job, weights: bytes, items: Items, part: Part
+        self, job: Job, weights: bytes, items: Items, part: DataSplit
     ) -> tuple[dict[str, Any], float]:
         """Metrics on a part, with `intervals`, and bits per dimension of the items before it.
 
@@ -152,7 +152,7 @@ def load_extractor(data: Data) -> Classifier:
 
 
 def compare_draws(
-    draws: Items, part: Part, data: Data, extractor: Classifier, bootstrap: int = 1
+    draws: Items, part: DataSplit, data: Data, extractor: Classifier, bootstrap: int = 1
 ) -> dict[str, Any]:
     """`frechet_distance` of draws to a part, with `intervals`; `near_duplicate_rate` of training.
 

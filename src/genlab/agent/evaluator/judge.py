@@ -26,15 +26,15 @@ from safetensors.torch import save
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.datasets import Data, Items, Part
+from genlab.agent.evaluator.datasets import Data, DataSplit, Items
 from genlab.agent.evaluator.generative import GenerativeJudge
-from genlab.agent.evaluator.results import Budget, EvaluationError, SeedResult, Summary
+from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult, TrainingBudget
 from genlab.agent.evaluator.sandbox import NO_RESULT, borrow_sandbox, read_safetensors
 from genlab.core import engine
 from genlab.core.stats import Interval
 from genlab.sandbox.limits import MIB
 
-__all__ = ["Budget", "EvaluationError", "Judge"]
+__all__ = ["EvaluationError", "ModelJudge", "TrainingBudget"]
 
 PROBED = 500  # training items behind train_loss
 BOOTSTRAP = 500
@@ -49,7 +49,7 @@ COMPONENTS = 4  # mixture components per pixel that a template decodes to
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
-class Trained(BaseModel):
+class TrainingReport(BaseModel):
     """What a training leaves beside the weights."""
 
     examples: int
@@ -65,7 +65,7 @@ class Measurement(NamedTuple):
     train_loss: float
 
 
-class Judge(ExitStack):
+class ModelJudge(ExitStack):
     """Evaluate generated models on `data`; close it when done.
 
     task: classify or generate. device: auto, cpu or cuda. frechet: whether generative models get a
@@ -76,7 +76,7 @@ class Judge(ExitStack):
         self,
         data: Data,
         task: str,
-        budget: Budget,
+        budget: TrainingBudget,
         *,
         mode: str = "auto",
         device: str = "cpu",
@@ -99,7 +99,7 @@ class Judge(ExitStack):
             return self.data.classes
         return COMPONENTS * self.generative.per_component
 
-    def inspect(self, source: str, class_name: str, size: Sequence[int] = ()) -> Summary:
+    def inspect(self, source: str, class_name: str, size: Sequence[int] = ()) -> ModelSummary:
         """Build the model and describe it; what breaks is the summary's `failure`.
 
         It has to answer two batch sizes in the right shape, to train some steps with finite
@@ -113,14 +113,14 @@ class Judge(ExitStack):
         try:
             rows = np.linspace(0, len(self.data.train) - 1, CHECKED).astype(np.int64)
             self.sandbox.perform(job, INSPECT_SECONDS, items=self.data.train.items[rows])
-            found = self.sandbox.read_json("summary.json", Summary)
+            found = self.sandbox.read_json("summary.json", ModelSummary)
         except EvaluationError as error:
-            return Summary(failure=error.reason)
+            return ModelSummary(failure=error.reason)
         limit = math.inf if size else self.budget.max_parameters
         if found.parameters is None or found.failure:
-            return Summary(failure=f"{NO_RESULT} that describes it")
+            return ModelSummary(failure=f"{NO_RESULT} that describes it")
         if found.parameters > limit:
-            return Summary(failure=f"{found.parameters:,} parameters, more than {limit:,}")
+            return ModelSummary(failure=f"{found.parameters:,} parameters, more than {limit:,}")
         return found
 
     def evaluate(
@@ -151,7 +151,7 @@ class Judge(ExitStack):
             kind = "CPU time" if on_cpu else "wall time"
             allowed = f"at most {budget.seconds:g} s are allowed"
             raise EvaluationError(f"it trained {seconds:.3g} s of {kind}, {allowed}")
-        trained = self.sandbox.read_json("trained.json", Trained)
+        trained = self.sandbox.read_json("trained.json", TrainingReport)
         size = min(training.batch_size, examples)
         cut = self._is_cut(trained.examples, examples // size * size, seconds)
         data = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
@@ -166,7 +166,7 @@ class Judge(ExitStack):
         return result, weights
 
     def test(
-        self, source: str, class_name: str, weights: bytes, test: Part, seed: int = 0
+        self, source: str, class_name: str, weights: bytes, test: DataSplit, seed: int = 0
     ) -> dict[str, Any]:
         """`seed`, `metrics` and `errors` of kept weights on a part, as in a SeedResult."""
         measured = self._measure(self._job("answer", source, class_name, seed), weights, test)
@@ -224,7 +224,7 @@ class Judge(ExitStack):
         return save(tensors)
 
     def _measure(
-        self, job: dict[str, Any], weights: bytes, part: Part, probe: Part | None = None
+        self, job: dict[str, Any], weights: bytes, part: DataSplit, probe: DataSplit | None = None
     ) -> Measurement:
         """Metrics on a part, and the loss on `probe`; without it nan."""
         items = np.concatenate([probe.items, part.items]) if probe else part.items
@@ -243,9 +243,9 @@ class Judge(ExitStack):
                 loss = classification.measure(logits[:split], probe.labels)["val_loss"]
         intervals = found.pop("intervals")
         recall = found.pop("recall", [])
-        return Measurement(found, errors_of(intervals), recall, loss)
+        return Measurement(found, standard_errors(intervals), recall, loss)
 
 
-def errors_of(intervals: Mapping[str, Interval]) -> dict[str, float]:
+def standard_errors(intervals: Mapping[str, Interval]) -> dict[str, float]:
     """Standard errors by the width of 95 % intervals."""
     return {name: (found["high"] - found["low"]) / WIDTH for name, found in intervals.items()}

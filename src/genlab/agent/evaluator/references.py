@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
-from genlab.agent.evaluator.datasets import Part
+from genlab.agent.evaluator.datasets import DataSplit
 from genlab.agent.evaluator.estimates import summarise
-from genlab.agent.evaluator.judge import BOOTSTRAP, EvaluationError, Judge, errors_of
+from genlab.agent.evaluator.judge import BOOTSTRAP, EvaluationError, ModelJudge, standard_errors
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
@@ -45,12 +45,12 @@ class SmallCNN(nn.Module):
 
 
 def measure_references(
-    judge: Judge,
+    judge: ModelJudge,
     workspace_file: Path,
     stage_file: Path = OF_STAGE,
     *,
     seeds: int = 1,
-    test: Part | None = None,
+    test: DataSplit | None = None,
 ) -> dict[str, Metrics]:
     """Metrics of each reference model by its name, read from `workspace_file` if it is there.
 
@@ -62,7 +62,7 @@ def measure_references(
     """
     if judge.task == "generate":
         stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
-        fits = {**stored, **facts(judge)} == stored and stored["metrics"]
+        fits = {**stored, **reference_conditions(judge)} == stored and stored["metrics"]
         return {"VAE": stored["metrics"]} if fits else {}
     if len(np.unique(judge.data.train.labels)) < 2:
         raise GenlabError(f"{judge.data.name}: its training items are of one class; add another")
@@ -72,7 +72,9 @@ def measure_references(
     return read
 
 
-def _measure_classifiers(judge: Judge, seeds: int, test: Part | None) -> dict[str, Metrics]:
+def _measure_classifiers(
+    judge: ModelJudge, seeds: int, test: DataSplit | None
+) -> dict[str, Metrics]:
     """Metrics of the classifiers; the convolutions are trained while the regression is fitted."""
     with ThreadPoolExecutor(1) as pool:
         regression = LogisticRegression(max_iter=LBFGS_STEPS)
@@ -87,7 +89,7 @@ def _measure_classifiers(judge: Judge, seeds: int, test: Part | None) -> dict[st
         }
 
 
-def _measure_small_cnn(judge: Judge, seeds: int, test: Part | None) -> Metrics:
+def _measure_small_cnn(judge: ModelJudge, seeds: int, test: DataSplit | None) -> Metrics:
     source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
     results = []
     on_test = []
@@ -100,14 +102,14 @@ def _measure_small_cnn(judge: Judge, seeds: int, test: Part | None) -> Metrics:
     return summary | {"test": summarise(on_test)} if on_test else summary
 
 
-def facts(judge: Judge) -> dict[str, Any]:
+def reference_conditions(judge: ModelJudge) -> dict[str, Any]:
     """What a figure of the stage has to agree in to be shown."""
     data, examples = judge.data, judge.budget.examples
     sizes = {"subset": len(data.train), "validation": len(data.validation)}
     return {"dataset": data.name, "examples": examples, **sizes}
 
 
-def _measure(judge: Judge, model: Any, test: Part | None) -> Metrics:
+def _measure(judge: ModelJudge, model: Any, test: DataSplit | None) -> Metrics:
     """Fit a classifier of scikit-learn to levels, here and not in the sandbox."""
     train = judge.data.train
     # One thread: the number of threads changes sums of float32, and with them the result.
@@ -118,18 +120,18 @@ def _measure(judge: Judge, model: Any, test: Part | None) -> Metrics:
         return summary if test is None else summary | {"test": _answer(judge, model, test)}
 
 
-def _answer(judge: Judge, model: Any, part: Part) -> Metrics:
+def _answer(judge: ModelJudge, model: Any, part: DataSplit) -> Metrics:
     """Metrics of a fitted classifier on a part."""
     answers = model.predict_log_proba(_flatten(part, judge.data.scale))
     logits = np.full((len(part), judge.data.classes), -50.0)
     logits[:, model.classes_] = np.maximum(answers, -50.0)
     measured = classification.measure(logits, part.labels, bootstrap=BOOTSTRAP)
-    errors = errors_of(measured.pop("intervals"))
+    errors = standard_errors(measured.pop("intervals"))
     measured.pop("recall")
     return summarise([{"metrics": measured, "errors": errors}])
 
 
-def _flatten(part: Part, scale: float) -> npt.NDArray[np.float32]:
+def _flatten(part: DataSplit, scale: float) -> npt.NDArray[np.float32]:
     """Items as rows of numbers on [0, 1]."""
     rows: Any = part.items.reshape(len(part), -1) / np.float32(scale)
     flat: npt.NDArray[np.float32] = rows

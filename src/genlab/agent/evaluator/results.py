@@ -22,7 +22,7 @@ class EvaluationError(Exception):
 
 
 @dataclass(frozen=True)
-class Budget:
+class TrainingBudget:
     """What each training may use: examples seen, parameters, seconds as SeedResult counts them."""
 
     examples: int
@@ -49,7 +49,7 @@ class SeedResult:
     recall: list[float] = field(default_factory=list)  # of each class, of a classifier
 
 
-class Layer(TypedDict):
+class LayerSummary(TypedDict):
     """A layer without layers below it."""
 
     name: Text
@@ -58,12 +58,12 @@ class Layer(TypedDict):
     parameters: int
 
 
-class Summary(BaseModel, frozen=True):
+class ModelSummary(BaseModel, frozen=True):
     """A model as it was built; where `failure` is set, nothing else is."""
 
     parameters: Count | None = None
     trainable: Count | None = None
     multiply_adds: Count | None = None  # per item; None where torchinfo cannot follow
     output: tuple[int, ...] = ()  # shape for a batch of two
-    layers: Annotated[list[Layer], Field(max_length=200)] = []
+    layers: Annotated[list[LayerSummary], Field(max_length=200)] = []
     failure: Text = ""

@@ -295,7 +295,7 @@ def quote_enforced(goal: Goal) -> str:
     return ", ".join(f'"{phrase}"' for phrase in split_words(goal)[0])
 
 
-def passed_on(goal: Goal) -> str:
+def quote_unenforced(goal: Goal) -> str:
     """The phrases that a planner reads and nothing enforces, in quotation marks; "": none."""
     return ", ".join(f'"{phrase}"' for phrase in split_words(goal)[1])
 

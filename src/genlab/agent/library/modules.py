@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.agent.architecture.schema import ModelConfig, has_custom
 from genlab.agent.architecture.template import write_source
-from genlab.agent.evaluator.results import Summary
+from genlab.agent.evaluator.results import ModelSummary
 from genlab.agent.library.toolbox import Toolbox
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
@@ -108,7 +108,7 @@ def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
     return remember(toolbox, module)
 
 
-def inspect(toolbox: Toolbox, module: Module) -> Summary:
+def inspect(toolbox: Toolbox, module: Module) -> ModelSummary:
     """Build a module in the sandbox and check it; what breaks is the summary's `failure`."""
     return toolbox.inspect(module.source, module.class_name)
 
@@ -152,7 +152,7 @@ def find_class(source: str, wanted: str = "Model") -> str:
     return wanted if wanted in names else names[-1]
 
 
-def show_summary(summary: Summary) -> str:
+def show_summary(summary: ModelSummary) -> str:
     """A summary as text, a layer per line."""
     if summary.failure:
         return summary.failure

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from genlab.agent.architecture.template import Size
 from genlab.agent.config import Problem, Settings
-from genlab.agent.evaluator.results import SeedResult, Summary
+from genlab.agent.evaluator.results import ModelSummary, SeedResult
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.registry import WEIGHTS, Attempt, Registry
 from genlab.agent.workspace import PROJECT, Workspace, goal_of
@@ -31,8 +31,8 @@ from genlab.llm.backends import open_backend, writes_code
 from genlab.llm.chat import Backend
 
 if TYPE_CHECKING:  # they need torch
-    from genlab.agent.evaluator.datasets import Data, Part
-    from genlab.agent.evaluator.judge import Judge
+    from genlab.agent.evaluator.datasets import Data, DataSplit
+    from genlab.agent.evaluator.judge import ModelJudge
     from genlab.agent.library.trials import Trial
 
 JOURNAL = "tools.jsonl"  # of tools that are called outside of a run
@@ -63,8 +63,8 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self.served = set[str]()  # run_ids of the attempts that evaluations have returned
         self._foreseen: dict[tuple[str, int], Future[tuple[SeedResult, bytes]]] = {}
         # Shared with the copy that has no language model.
-        self._stack, self._judges = ExitStack(), list["Judge"]()
-        self._summaries: dict[Any, Summary] = {}
+        self._stack, self._judges = ExitStack(), list["ModelJudge"]()
+        self._summaries: dict[Any, ModelSummary] = {}
         self._threads = ThreadPoolExecutor(os.cpu_count())
         self._cancelled = Event()
 
@@ -117,14 +117,14 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         return load_data(self.goal.dataset, self.settings.data, **sizes)
 
     @cached_property
-    def test(self) -> Part:
+    def test(self) -> DataSplit:
         """The goal's test part, which no planner sees."""
         from genlab.agent.evaluator.datasets import load_test
 
         return load_test(self.goal.dataset, self.settings.data)
 
     @property
-    def judge(self) -> Judge:
+    def judge(self) -> ModelJudge:
         """A judge on the goal's data; parallel evaluations use `borrow_judge`."""
         with self.borrow_judge() as judge:
             return judge
@@ -135,9 +135,9 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         return self.data.shape, self.judge.outputs, self.goal.task
 
     @contextmanager
-    def borrow_judge(self) -> Iterator[Judge]:
+    def borrow_judge(self) -> Iterator[ModelJudge]:
         """Hold a judge that no other thread uses; there are as many as parallel evaluations."""
-        from genlab.agent.evaluator.judge import Judge
+        from genlab.agent.evaluator.judge import ModelJudge
 
         try:
             judge = self._judges.pop()
@@ -146,7 +146,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             options = {"mode": self.params.sandbox, "device": self.params.device}
             # The distance needs features that are learnt once per machine.
             frechet = self.goal.metric == "frechet_distance"
-            judge = Judge(
+            judge = ModelJudge(
                 self.data, task, budget, frechet=frechet, cancelled=self._cancelled, **options
             )
             self._stack.enter_context(judge)
@@ -155,7 +155,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         finally:
             self._judges.append(judge)
 
-    def inspect(self, source: str, class_name: str, size: Size | None = None) -> Summary:
+    def inspect(self, source: str, class_name: str, size: Size | None = None) -> ModelSummary:
         """Measure a model in the sandbox; a failure is in the summary.
 
         With an input size other than the data's it is not checked for the goal's task. Summaries

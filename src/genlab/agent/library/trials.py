@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
-from genlab.agent.architecture.compare import built_differences
+from genlab.agent.architecture.compare import compare_build
 from genlab.agent.architecture.schema import has_custom, parse_config
 from genlab.agent.architecture.template import count_parameters
 from genlab.agent.architecture.training import Training
-from genlab.agent.evaluator.results import EvaluationError, SeedResult, Summary
+from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult
 from genlab.agent.library import modules
 from genlab.agent.library.modules import Module
 from genlab.agent.library.toolbox import Toolbox
@@ -243,7 +243,7 @@ class Trial:
             registry.put(attempt)
         return attempt
 
-    def compare(self, config: dict[str, Any], summary: Summary) -> list[str]:
+    def compare(self, config: dict[str, Any], summary: ModelSummary) -> list[str]:
         """What was built otherwise than the config requests."""
         if not config or summary.failure:
             return []
@@ -251,7 +251,7 @@ class Trial:
         if not has_custom(requested):
             with suppress(GenlabError):  # code of a language model may do what the template cannot
                 count = count_parameters(requested, *self.toolbox.contract)
-        return built_differences(requested, summary.model_dump(), count)
+        return compare_build(requested, summary.model_dump(), count)
 
 
 def _failed(reason: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 
-from genlab.agent.architecture.compare import compact
+from genlab.agent.architecture.compare import format_design
 from genlab.agent.architecture.schema import (
     ModelConfig,
     config_schema,
@@ -116,7 +116,7 @@ class LLMPlanner(Planner):
         code = "" if self.small or parent is None else self._read_code(parent)
         task = describe_task(kind, parent, code)
         if pending:
-            designs = "; ".join(compact(*draft.design) for draft in pending)
+            designs = "; ".join(format_design(*draft.design) for draft in pending)
             task = f"In this round too: {designs}\n{task}"
         if not self.small:
             spent = self.session.spent

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from genlab.agent.architecture.compare import config_differences
+from genlab.agent.architecture.compare import compare_configs
 from genlab.agent.config import Problem
-from genlab.agent.planning.search import choose_parent, random_proposal
+from genlab.agent.planning.search import choose_parent, draw_proposal
 from genlab.agent.registry import Attempt, Design, Draft, Review
 
 
@@ -32,7 +32,7 @@ class Planner:
         kind, parent, rng = choose_parent(self.problem.settings, attempts, number)
         tried = [attempt.design for attempt in (*attempts, *pending) if attempt.config]
         source = parent.design if parent else None
-        design, change = random_proposal(self.problem, source, rng, tried)
+        design, change = draw_proposal(self.problem, source, rng, tried)
         return make_draft(number + 1, design, parent, change=change, kind=kind, origin="search")
 
 
@@ -51,4 +51,4 @@ def make_draft(number: int, design: Design, parent: Attempt | None, **stated: An
 
 def find_differences(before: Design, after: Design) -> list[str]:
     """What a design changes in architecture and training recipe of another one."""
-    return config_differences(before[0], after[0], before[1], after[1])
+    return compare_configs(before[0], after[0], before[1], after[1])

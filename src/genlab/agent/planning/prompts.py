@@ -7,11 +7,11 @@ run that is resumed asks the same questions, which its journal answers.
 import json
 from collections.abc import Sequence
 
-from genlab.agent.architecture.compare import compact
+from genlab.agent.architecture.compare import format_design
 from genlab.agent.config import Problem
 from genlab.agent.decisions import judge_attempt
 from genlab.agent.evaluator.estimates import Estimate, estimate
-from genlab.agent.goals.goal import Goal, passed_on
+from genlab.agent.goals.goal import Goal, quote_unenforced
 from genlab.agent.library.modules import describe_contract
 from genlab.agent.registry import Attempt
 
@@ -65,7 +65,7 @@ def describe_problem(problem: Problem, *, small: bool = False) -> str:
     settings = problem.settings
     goal = settings.goal
     budget = settings.budget
-    apart = passed_on(goal)
+    apart = quote_unenforced(goal)
     channels, height, width = problem.shape
     train, validation = problem.sizes
     classes = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
@@ -244,5 +244,5 @@ def _line(
         if attempt.built:
             parts.append(f"built differs: {'; '.join(attempt.built[:3])}")
         if attempt.config:
-            parts.append(compact(*attempt.design))
+            parts.append(format_design(*attempt.design))
     return " | ".join(parts)

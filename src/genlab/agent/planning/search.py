@@ -55,7 +55,7 @@ def choose_parent(
     return "improve" if best else "draft", best, rng
 
 
-def random_proposal(
+def draw_proposal(
     problem: Problem, parent: Design | None, rng: random.Random, tried: Sequence[Design] = ()
 ) -> tuple[Design, str]:
     """A random draft, or one random change of the parent, and the change in a sentence.
