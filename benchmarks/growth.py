@@ -28,7 +28,7 @@ from genlab.core.params import load_params
 from genlab.datasets.arc_grids import load_split, make_distribution
 from genlab.datasets.shards import GRIDS_KIND, SHARD, Shard, draw_shard
 from genlab.evaluation.figures.style import figure_file
-from genlab.grids.generator import AtomicImageGenerator, Draw
+from genlab.grids.generator import AtomicImageGenerator, GeneratedGrids
 from genlab.grids.parser import is_valid
 
 DECADES = (1, 10, 100, 1000)
@@ -44,7 +44,7 @@ Work = Callable[[int, Path], Callable[[], object]]
 """Prepares work of a size in a folder; what it returns is timed."""
 
 
-def draw_grids(size: int, _: Path) -> Callable[[], Draw]:
+def draw_grids(size: int, _: Path) -> Callable[[], GeneratedGrids]:
     generator = AtomicImageGenerator(make_distribution(load_params().grids))
     return lambda: generator.generate(size, 0)
 

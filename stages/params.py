@@ -15,7 +15,7 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.params import IDLE, load_params
 from genlab.core.params.options import StageOptions, parse_options
-from genlab.datasets.own import describe_absent, resolve_stages
+from genlab.datasets.own import resolve_stages, write_placeholders
 
 
 class Options(StageOptions):
@@ -44,7 +44,7 @@ def main() -> None:
     if not dataset:
         own = [name for name in params.datasets if params.dataset(name).source]
         write_json(folder / "own.json", {"own": own})
-        describe_absent(params, folder)
+        write_placeholders(params, folder)
     print(folder / "params.json")
 
 

@@ -14,7 +14,7 @@ import typer
 from genlab.core.params.sections import SourceParams, TableParams
 
 if TYPE_CHECKING:
-    from genlab.datasets.own import Items
+    from genlab.datasets.own import OwnItems
 
 app = typer.Typer(no_args_is_help=True, help="Look at data of your own, and add them.")
 
@@ -150,7 +150,7 @@ def _make_source(path: Path, stated: Mapping[str, Any]) -> SourceParams:
         raise invalid(error, "options", SourceParams.model_fields) from error
 
 
-def _read(source: SourceParams, sheet: Path | None) -> Items:
+def _read(source: SourceParams, sheet: Path | None) -> OwnItems:
     """Read a source; draw its contact sheet where one is asked for."""
     from genlab.core.io import atomic_write
     from genlab.datasets.own import read_source
@@ -177,7 +177,7 @@ def _verify(path: Path) -> None:
         raise typer.Exit(1)
 
 
-def _require_enough(items: Items) -> None:
+def _require_enough(items: OwnItems) -> None:
     from genlab.datasets.own import require_enough
 
     require_enough(items)

@@ -13,14 +13,14 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, sha256, write_npz
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import (
-    arc_agi_grids,
     describe,
-    file_name,
     find_data_file,
     generate_grids,
+    load_arc_agi_grids,
     load_objects,
     load_split,
     make_distribution,
+    name_data_file,
     split_grids,
 )
 from genlab.datasets.manifests import write_manifest
@@ -114,7 +114,7 @@ def test_the_data_sheet_counts_what_is_there():
 
 @pytest.mark.parametrize(("count", "name"), [(100_000, "100k"), (2000, "2k"), (2500, "2500")])
 def test_the_file_is_named_after_its_count(count, name):
-    assert file_name(count) == f"simplified_dataset_{name}.npz"
+    assert name_data_file(count) == f"simplified_dataset_{name}.npz"
 
 
 def _cells(value):
@@ -147,16 +147,16 @@ def test_a_users_file_is_read_or_refused_with_the_fault(tmp_path, grids, says):
 def test_a_folder_must_hold_one_dataset_file(tmp_path):
     with refused(tmp_path):
         find_data_file(tmp_path)
-    (tmp_path / file_name(10)).touch()
-    assert find_data_file(tmp_path) == tmp_path / file_name(10)
-    (tmp_path / file_name(20)).touch()
-    with refused(file_name(10), file_name(20)):
+    (tmp_path / name_data_file(10)).touch()
+    assert find_data_file(tmp_path) == tmp_path / name_data_file(10)
+    (tmp_path / name_data_file(20)).touch()
+    with refused(name_data_file(10), name_data_file(20)):
         find_data_file(tmp_path)
 
 
 def test_the_real_grids_are_different_and_fitted():
     (tuning, *_), (grids, tasks, cut) = (
-        arc_agi_grids(16, part) for part in ("training", "evaluation")
+        load_arc_agi_grids(16, part) for part in ("training", "evaluation")
     )
     assert len(tasks) == len(cut) == len(grids)
     assert 0 < cut.sum() < len(cut)
@@ -167,5 +167,5 @@ def test_the_real_grids_are_different_and_fitted():
     assert min(len(tuning), len(grids)) > 1000
     assert grids.max() == 9
     assert is_valid(grids).mean() < 0.1  # unlike the generated ones
-    small = np.concatenate([arc_agi_grids(4, part)[0] for part in ("training", "evaluation")])
+    small = np.concatenate([load_arc_agi_grids(4, part)[0] for part in ("training", "evaluation")])
     assert {grid[:4, :4].tobytes() for grid in both} == {grid.tobytes() for grid in small}

@@ -17,7 +17,7 @@ from genlab.datasets import images
 from genlab.datasets.generating import OPENERS
 from genlab.datasets.images import (
     ImageSet,
-    Source,
+    ImageSource,
     generate_images,
     load_images,
     load_labels,
@@ -33,7 +33,7 @@ SPLIT = "python stages/split.py --dataset mnist"
 
 def source_of(groups=None, **parts):
     """A source of these parts, uint8 (n, 28, 28, 3) each."""
-    return Source(
+    return ImageSource(
         {
             part: ImageSet(
                 shape=pixels.shape[1:],

@@ -23,7 +23,7 @@ from torchvision import datasets
 from genlab.core.errors import GenlabError
 from genlab.core.params import ImageParams
 from genlab.datasets import sources
-from genlab.datasets.images import Source
+from genlab.datasets.images import ImageSource
 from genlab.datasets.sources import open_celeba, open_cifar10, open_mnist
 
 LOADERS = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}
@@ -37,7 +37,7 @@ def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def _images(source: Source, name: str) -> np.ndarray:
+def _images(source: ImageSource, name: str) -> np.ndarray:
     part = source.parts[name]
     return part.read(np.arange(len(part.labels)))
 
@@ -76,7 +76,7 @@ def idx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     return name, folder
 
 
-def _check_idx(source: Source) -> None:
+def _check_idx(source: ImageSource) -> None:
     for part, prefix, count in (("train", "train", 7), ("test", "t10k", 3)):
         images = _images(source, part)
         assert images.shape == (count, 28, 28, 1)

@@ -11,7 +11,7 @@ import tiny
 from stage_runs import run_stage
 
 from genlab.core.io import read_npz
-from genlab.datasets.arc_grids import SPLIT_KIND, entropy_nats, make_distribution
+from genlab.datasets.arc_grids import SPLIT_KIND, bound_entropy_nats, make_distribution
 from genlab.datasets.manifests import write_manifest
 from genlab.evaluation.evaluators.grids import pick_sampler
 
@@ -42,7 +42,7 @@ def metrics(done: Path) -> dict[str, Any]:
 def test_the_bound_is_compared_with_the_entropy_of_the_same_grids(
     done: Path, metrics: dict[str, Any]
 ) -> None:
-    entropy = entropy_nats(done / "data" / NAME, "test", 40).mean()
+    entropy = bound_entropy_nats(done / "data" / NAME, "test", 40).mean()
     assert metrics["data_entropy_bound_nats"] == pytest.approx(entropy)
     bound = metrics["reconstruction_nats"] + metrics["kl_nats"]
     assert metrics["neg_elbo_nats"] == pytest.approx(bound)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
-from genlab.datasets.readers.opening import Pictures, read_pictures
+from genlab.datasets.readers.opening import OwnPictures, read_pictures
 
 SIDE, COUNT = 28, 120
 APPLE = bytes([0, 5, 22, 7, 0, 2, 0, 0]) + b"Mac OS X".ljust(16) + bytes(100)
@@ -71,13 +71,13 @@ def save_plain(pixels: Levels, file: Path) -> None:
     Image.fromarray(pixels).save(file, "PNG")
 
 
-def read(path: Path | str, **options: Any) -> Pictures:
+def read(path: Path | str, **options: Any) -> OwnPictures:
     return read_pictures(SourceParams(path=str(path), **options))
 
 
-def is_right(pictures: Pictures, count: int = COUNT, near: float = 2.0) -> bool:
+def is_right(pictures: OwnPictures, count: int = COUNT, near: float = 2.0) -> bool:
     """Whether the pictures are the ones that were drawn, with two classes."""
-    levels = pictures.items.levels.astype(float).mean(axis=3)
+    levels = pictures.decoded.levels.astype(float).mean(axis=3)
     upper, lower = levels[:, : SIDE // 2].mean((1, 2)), levels[:, SIDE // 2 :].mean((1, 2))
     bright = levels[:, :, ::2].mean((1, 2)) > levels[:, :, 1::2].mean((1, 2)) + 30
     names = np.array(pictures.classes)[pictures.labels]
@@ -152,7 +152,7 @@ def turned(folder: Path, variant: tuple[str, int]) -> bool:
 
     write_folders(folder, save, f".{kind.lower()}")
     # A mirrored picture has its bright columns at the other parity: classes are those of folders.
-    levels = read(folder).items.levels.astype(float)
+    levels = read(folder).decoded.levels.astype(float)
     return bool(
         (levels[:, : SIDE // 2].mean((1, 2, 3)) > levels[:, SIDE // 2 :].mean((1, 2, 3)) + 60).all()
     )
@@ -197,7 +197,7 @@ def more_than_is_read(folder: Path) -> bool:
 @case("masks_of_zero_and_one", np.uint8, np.bool_, np.int64, np.float32)
 def array(folder: Path, kind: Any) -> bool:
     np.savez(folder / "masks.npz", x=(ROWS > 100).astype(kind), y=CLASSES)
-    return set(np.unique(read(folder / "masks.npz").items.levels)) == {0, 255}
+    return set(np.unique(read(folder / "masks.npz").decoded.levels)) == {0, 255}
 
 
 @case("masks_of_zero_and_one", "L", "1")
@@ -206,7 +206,7 @@ def files(folder: Path, mode: str) -> bool:
         mask = Image.fromarray((pixels > 100).astype(np.uint8))
         (mask if mode == "L" else mask.point(lambda v: 255 * v).convert("1")).save(file)
 
-    return set(np.unique(read(write_folders(folder, save)).items.levels)) == {0, 255}
+    return set(np.unique(read(write_folders(folder, save)).decoded.levels)) == {0, 255}
 
 
 @case("png16", ".png", ".tif", ".pgm")

@@ -18,8 +18,8 @@ from genlab.datasets.arc_grids import (
     OBJECTS_FILE,
     OBJECTS_KIND,
     Grids,
-    file_name,
     make_distribution,
+    name_data_file,
 )
 from genlab.datasets.images import LABELS_FILE, LABELS_KIND, LEVELS, SPLIT_KIND
 from genlab.datasets.manifests import write_manifest
@@ -133,7 +133,7 @@ def write_dataset(
         name: np.arange(a, b)
         for name, a, b in zip(("train", "val", "test"), edges, edges[1:], strict=False)
     }
-    path = folder / file_name(asked.grids.count if asked else count)
+    path = folder / name_data_file(asked.grids.count if asked else count)
     splits = {name: draw.grids[chosen] for name, chosen in rows.items()}
     write_npz(path, splits, kind=GRIDS_KIND)
     tables = {name: take_objects(draw.objects, chosen, count) for name, chosen in rows.items()}

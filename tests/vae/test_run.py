@@ -11,7 +11,7 @@ import tiny
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
-from genlab.datasets.arc_grids import file_name
+from genlab.datasets.arc_grids import name_data_file
 from genlab.datasets.generating import generate
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.splitting import split
@@ -103,7 +103,7 @@ def test_data_that_differs_in_its_shards_alone_is_another_run(
         _train(params, data)
         runs[count] = json.loads((FILES / "provenance.json").read_text())
     assert len({facts["run"] for facts in runs.values()}) == 3
-    assert runs[60]["data"] == sha256(Path("split60") / file_name(60))
+    assert runs[60]["data"] == sha256(Path("split60") / name_data_file(60))
     assert runs[200]["data"] == sha256(Path("split200") / MANIFEST_FILE)
 
 

@@ -127,7 +127,7 @@ def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: i
         "data_entropy_bound_nats": float(nats.mean()),
         "splits": {split: describe(splits[split], tables[split]) for split in splits},
     }
-    file, files = file_name(generated["count"]), [OBJECTS_FILE]
+    file, files = name_data_file(generated["count"]), [OBJECTS_FILE]
     write_npz(data / file, splits, kind=GRIDS_KIND)
     write_npz(data / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
     counts = {split: len(part) for split, part in splits.items()}
@@ -189,7 +189,7 @@ def _captions(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def file_name(count: int) -> str:
+def name_data_file(count: int) -> str:
     """`simplified_dataset_100k.npz` for 100,000 grids, `..._2500.npz` for 2,500."""
     short = f"{count // 1000}k" if count % 1000 == 0 else str(count)
     return f"simplified_dataset_{short}.npz"
@@ -209,7 +209,7 @@ def find_data_file(path: str | Path) -> Path:
     return found[0]
 
 
-def joined_file(file: Path) -> Path | None:
+def find_joined_file(file: Path) -> Path | None:
     """The TRAIN_FILE that belongs to a dataset file, by the manifest beside them."""
     manifest = file.parent / MANIFEST_FILE
     found = read_json(manifest, producer_command=_command(file)) if manifest.is_file() else None
@@ -227,7 +227,7 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     file = find_data_file(path)
-    if split == "train" and (mapped := joined_file(file)):
+    if split == "train" and (mapped := find_joined_file(file)):
         file, grids = mapped, map_npy(mapped, producer_command=_command(file))
     else:
         grids = _read(file, None, split, _command(file))
@@ -256,7 +256,7 @@ def load_objects(path: str | Path, split: str) -> Objects:
     return _read(_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, _command(path))
 
 
-def entropy_nats(path: str | Path, split: str, count: int) -> Floats:
+def bound_entropy_nats(path: str | Path, split: str, count: int) -> Floats:
     """`grid_nats` of the `count` grids of one split: (count,), their mean bounds the entropy."""
     generated = read_manifest(_folder(path), SPLIT_KIND, _command(path))["generated"]
     distribution = GridDistribution(**generated["distribution"])
@@ -277,7 +277,7 @@ def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[A
     return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
 
 
-def arc_agi_grids(
+def load_arc_agi_grids(
     size: int, split: Literal["training", "evaluation"]
 ) -> tuple[Grids, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The different grids of the public ARC-AGI tasks of one split, their tasks, which are cut.

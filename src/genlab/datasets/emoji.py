@@ -16,7 +16,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.catalogue import PUBLISHED
 from genlab.core.params.sections import ImageParams
 from genlab.core.places import find_place
-from genlab.datasets.images import Images, ImageSet, Labels, Source
+from genlab.datasets.images import Images, ImageSet, ImageSource, Labels
 
 FONT = "NotoColorEmoji.ttf"
 SYSTEM_FONTS = Path("/usr/share/fonts")
@@ -32,7 +32,7 @@ _PERSON = 0x1F9D1
 _PEOPLE = {0x1F468: _PERSON, 0x1F469: _PERSON}  # man and woman
 
 
-def open_emoji(name: str, params: ImageParams) -> Source:
+def open_emoji(name: str, params: ImageParams) -> ImageSource:
     """All glyphs of the font, (size, size, 3), in the order of the font.
 
     Labels: the tone of the skin, or a flag (`LABELS`), from the code points. Groups: glyphs whose
@@ -54,7 +54,7 @@ def open_emoji(name: str, params: ImageParams) -> Source:
     groups = group_variants(sequences, images)
     everything = ImageSet(images.shape[1:], labels, groups, images.__getitem__)
     sha = hashlib.sha256(font.read_bytes()).hexdigest()
-    return Source({"all": everything}, f"{font} (sha256 {sha})")
+    return ImageSource({"all": everything}, f"{font} (sha256 {sha})")
 
 
 def label(sequence: Sequence[int]) -> int:

@@ -6,11 +6,11 @@ from pathlib import Path
 from genlab.core.params import ImageParams, Params
 from genlab.datasets.arc_grids import generate_grids
 from genlab.datasets.emoji import open_emoji
-from genlab.datasets.images import Source, generate_images
+from genlab.datasets.images import ImageSource, generate_images
 from genlab.datasets.own import generate_own
 from genlab.datasets.sources import open_celeba, open_cifar10, open_mnist
 
-OPENERS: Mapping[str, Callable[[str, ImageParams], Source]] = {
+OPENERS: Mapping[str, Callable[[str, ImageParams], ImageSource]] = {
     "fashion_mnist": open_mnist,
     "mnist": open_mnist,
     "cifar10": open_cifar10,

@@ -60,7 +60,7 @@ class ImageSet:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class ImageSource:
     """A dataset's images: parts `train` and `test`, or `all` where there is no such split.
 
     origin: where they come from, in words. facts: more of that, for the manifest.
@@ -72,7 +72,7 @@ class Source:
 
 
 def generate_images(
-    name: str, labels: tuple[str, ...], source: Source, folder: Path, count: int = 0
+    name: str, labels: tuple[str, ...], source: ImageSource, folder: Path, count: int = 0
 ) -> str:
     """Write the images of `source` to `folder`; returns a line about them.
 

@@ -25,21 +25,21 @@ from genlab.core.workers import spread
 from genlab.datasets.arc_grids import GRIDS_FILE, KIND
 from genlab.datasets.images import (
     ImageSet,
-    Source,
+    ImageSource,
     generate_images,
     read_generated,
     read_rows,
 )
 from genlab.datasets.manifests import write_manifest
 from genlab.datasets.own_grids import read_generated_grids
-from genlab.datasets.readers.grids import GridSource, find_kind, read_grids
+from genlab.datasets.readers.grids import OwnGrids, find_kind, read_grids
 from genlab.datasets.readers.ledger import make_key
-from genlab.datasets.readers.opening import Pictures, find_size, read_pictures
+from genlab.datasets.readers.opening import OwnPictures, find_size, read_pictures
 from genlab.datasets.shards import GRIDS_KIND
 from genlab.datasets.splits import number_splits
 from genlab.grids.palette import PADDING
 
-Items = Pictures | GridSource
+OwnItems = OwnPictures | OwnGrids
 
 MIN_ITEMS = 100  # with fewer, not ten are left to validate or to test
 OWN_FILE = Path("results/own.json")  # which dvc.yaml reads: datasets whose files are watched
@@ -63,11 +63,11 @@ def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
     return values
 
 
-def describe_absent(params: Params, folder: Path) -> None:
-    """Write, of an agent's dataset that no stage makes, that there is nothing to depend on.
+def write_placeholders(params: Params, folder: Path) -> None:
+    """Write placeholder files for an agent's dataset that no stage makes.
 
-    The agent's stages depend on data.json and judges.json below `folder`/DATASET; files that are
-    there, from git, stay.
+    The agent's stages depend on data.json and judges.json below `folder`/DATASET. Files that exist
+    already, such as those from git, stay as they are.
     """
     name = params.agent.dataset
     if name in params.datasets or ":" in name:
@@ -76,7 +76,7 @@ def describe_absent(params: Params, folder: Path) -> None:
         path = folder / name / file
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, {"dataset": name, "made_by": None})
+            write_json(path, {"dataset": name, "producer_command": None})
 
 
 def digest_listing(path: Path) -> str:
@@ -122,31 +122,29 @@ def generate_own(
     pictures = read_pictures(source, levels, partial(spread, params=params), key)
     print(*pictures.describe(), sep="\n", file=sys.stderr)
     require_enough(pictures)
-    rows = pictures.kept
+    rows = pictures.retained_rows
     everything = ImageSet(
-        shape=pictures.items.levels.shape[1:],
+        shape=pictures.decoded.levels.shape[1:],
         labels=pictures.labels[rows],
         groups=pictures.groups[rows],
         read=lambda indices: read_rows(levels, rows[indices]),
         splits=number_splits(pictures.splits)[rows],
     )
     facts = {"understood": pictures.summarise(NAMED)}
-    images = Source({"all": everything}, pictures.collection.convention, facts)
+    images = ImageSource({"all": everything}, pictures.collection.convention, facts)
     line = generate_images(name, tuple(pictures.classes), images, folder, count or 0)
     for file in (levels, levels.with_suffix(".jsonl")):
         file.unlink()
     return line
 
 
-def generate_own_grids(
-    name: str, source: GridSource, folder: Path, count: int | None = None
-) -> str:
+def generate_own_grids(name: str, source: OwnGrids, folder: Path, count: int | None = None) -> str:
     """Write grids to `folder`; returns a line about them.
 
     count: most grids, evenly spaced. Writes grids.npz (keys grids, tasks, splits: (n, side, side)
     uint8; (n,) int64, the latter an index into SPLITS or -1) and manifest.json.
     """
-    rows = source.kept
+    rows = source.retained_rows
     if count and count < len(rows):
         rows = rows[np.arange(count) * len(rows) // count]
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -166,16 +164,16 @@ def generate_own_grids(
     return f"{folder}: {len(rows)} grids on a canvas of {source.side} x {source.side}"
 
 
-def require_enough(items: Items) -> None:
+def require_enough(items: OwnItems) -> None:
     """Raise GenlabError where there are too few items to train, to choose and to test."""
-    count = len(items.kept)
+    count = len(items.retained_rows)
     if count < MIN_ITEMS:
-        what = "grids" if isinstance(items, GridSource) else "pictures"
+        what = "grids" if isinstance(items, OwnGrids) else "pictures"
         message = f"{items.path}: {count} {what} are too few; a dataset has at least {MIN_ITEMS}"
         raise GenlabError(message, path=items.path, fix=f"add {what}")
 
 
-def read_source(source: SourceParams) -> Items:
+def read_source(source: SourceParams) -> OwnItems:
     """Read a source of either kind. Raises GenlabError where that is in doubt."""
     if find_kind(source) == "grids":
         return read_grids(source)
@@ -204,7 +202,9 @@ def compare_content(params: Params, name: str) -> list[str]:
     if source and source.kind == "grids":
         found = read_grids(source)
         old = [grid.tobytes() for grid in read_generated_grids(folder)]
-        return _count_changes(name, old, [grid.tobytes() for grid in found.grids[found.kept]])
+        return _count_changes(
+            name, old, [grid.tobytes() for grid in found.grids[found.retained_rows]]
+        )
     manifest, parts = read_generated(folder)
     images = parts["all"]
     if source is None or manifest["shape"][0] != source.size:
@@ -212,9 +212,9 @@ def compare_content(params: Params, name: str) -> list[str]:
     pictures = read_pictures(source)
     kept = images.read(np.arange(len(images.labels)))
     before = zip(kept, [[*manifest["labels"], None][label] for label in images.labels], strict=True)
-    rows = pictures.kept
+    rows = pictures.retained_rows
     names = [[*pictures.classes, None][label] for label in pictures.labels[rows]]
-    now = zip(pictures.items.levels[rows], names, strict=True)
+    now = zip(pictures.decoded.levels[rows], names, strict=True)
     sides = ([(levels.tobytes(), label) for levels, label in side] for side in (before, now))
     return _count_changes(name, *sides)
 
@@ -225,7 +225,7 @@ def _count_changes(name: str, before: Iterable[Any], now: Iterable[Any]) -> list
     return [f"{name}: {count:,} items are {what}" for what, count in counts.items() if count]
 
 
-def add_section(name: str, source: SourceParams, items: Items, path: Path) -> tuple[Params, str]:
+def add_section(name: str, source: SourceParams, items: OwnItems, path: Path) -> tuple[Params, str]:
     """Write a dataset's section into a params file, and make the dataset the only one that is run.
 
     Comments are kept. Returns the params and the section as YAML. Raises GenlabError where the name
@@ -237,11 +237,11 @@ def add_section(name: str, source: SourceParams, items: Items, path: Path) -> tu
     yaml.indent(mapping=2, sequence=4, offset=2)
     content = yaml.load(path.read_text(encoding="utf-8"))
     stated = source.model_dump(mode="json", exclude_defaults=True)
-    if isinstance(items, GridSource):
+    if isinstance(items, OwnGrids):
         found = {"kind": "grids", "size": items.side}
         model: dict[str, float] = dict(suggest_model(items.side, "grids"))
     else:
-        plan = items.items.plan
+        plan = items.decoded.plan
         found = {"size": plan.size}
         free = 1.0 if plan.channels == 3 else 0.25  # nats per latent
         model = {**suggest_model(plan.size, "images"), "free_bits": free}

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from genlab.core.io import read_npz, write_npz
 from genlab.core.params.catalogue import Dataset
-from genlab.datasets.arc_grids import GRIDS_FILE, KIND, SPLIT_KIND, file_name
+from genlab.datasets.arc_grids import GRIDS_FILE, KIND, SPLIT_KIND, name_data_file
 from genlab.datasets.manifests import generate_command, read_manifest, split_command, write_manifest
 from genlab.datasets.shards import GRIDS_KIND
 from genlab.datasets.splits import (
@@ -52,7 +52,7 @@ def split_own_grids(
     rows = {split: rng.permutation(rows[split]) for split in SPLITS}  # neighbours are alike
     parts = {split: grids[chosen] for split, chosen in rows.items()}
     counts = {split: len(part) for split, part in parts.items()}
-    file = file_name(len(grids))
+    file = name_data_file(len(grids))
     write_npz(data / file, parts, kind=GRIDS_KIND)
     groups = {split: tasks[chosen] for split, chosen in rows.items()}
     write_npz(data / TASKS_FILE, groups, kind=TASKS_KIND)

@@ -16,7 +16,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.sections import ImageParams
 from genlab.core.picture import Unreadable, decode
 from genlab.core.places import find_place
-from genlab.datasets.images import Images, ImageSet, Source
+from genlab.datasets.images import Images, ImageSet, ImageSource
 from genlab.datasets.readers.conventions.idx import UNWHOLE, parse_idx, unpack
 
 SYSTEM_FOLDERS = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
@@ -41,7 +41,7 @@ CELEBA_CROP, CELEBA_SIDE = 148, 64
 CELEBA_ATTRIBUTES = ("Male", "Smiling")
 
 
-def open_mnist(name: str, params: ImageParams) -> Source:
+def open_mnist(name: str, params: ImageParams) -> ImageSource:
     """MNIST or Fashion-MNIST, images (28, 28, 1): four gzipped IDX files (LeCun 1998)."""
     from torchvision import datasets  # here, since importing it takes seconds
 
@@ -62,7 +62,7 @@ def open_mnist(name: str, params: ImageParams) -> Source:
     for part, prefix in (("train", "train"), ("test", "t10k")):
         images = arrays[f"{prefix}-images-idx3"][..., None]
         parts[part] = _in_memory(images, arrays[f"{prefix}-labels-idx1"])
-    return Source(parts, f"torchvision {loader.__name__}, files of {folder}")
+    return ImageSource(parts, f"torchvision {loader.__name__}, files of {folder}")
 
 
 def _find_file(folder: Path, stem: str) -> Path | None:
@@ -82,7 +82,7 @@ def _read_checked(file: Path, sha256: str) -> npt.NDArray[Any]:
     return parse_idx(data)
 
 
-def open_cifar10(name: str, params: ImageParams) -> Source:
+def open_cifar10(name: str, params: ImageParams) -> ImageSource:
     """CIFAR-10, images (32, 32, 3); torchvision checks every MD5 before it unpickles."""
     from torchvision.datasets import CIFAR10
 
@@ -90,12 +90,12 @@ def open_cifar10(name: str, params: ImageParams) -> Source:
     for part in ("train", "test"):
         loaded = _load(name, CIFAR10, params, CIFAR10.filename, train=part == "train")
         parts[part] = _in_memory(loaded.data, np.array(loaded.targets))
-    return Source(
+    return ImageSource(
         parts, f"torchvision CIFAR10, files of {find_place(params.raw) / CIFAR10.base_folder}"
     )
 
 
-def open_celeba(name: str, params: ImageParams) -> Source:
+def open_celeba(name: str, params: ImageParams) -> ImageSource:
     """CelebA, images (64, 64, 3): the aligned photographs, centre crop of 148, resized.
 
     The official train and valid parts are `train`, grouped by person, so that no person is in two
@@ -120,7 +120,7 @@ def open_celeba(name: str, params: ImageParams) -> Source:
         "train": _read_celeba([official["train"], official["valid"]], photographs),
         "test": _read_celeba([official["test"]], photographs),
     }
-    return Source(parts, f"torchvision CelebA, files of {folder}")
+    return ImageSource(parts, f"torchvision CelebA, files of {folder}")
 
 
 def _read_celeba(loaded: list[Any], photographs: Path) -> ImageSet:

@@ -42,7 +42,7 @@ MAX_FRUITLESS = 30_000
 """After this many failed attempts in a row, the objects are taken not to fit at all."""
 
 
-class Draw(NamedTuple):
+class GeneratedGrids(NamedTuple):
     """`grids` uint8 (n, size, size), `objects` OBJECT_DTYPE, number of duplicates dropped."""
 
     grids: Grids
@@ -62,7 +62,7 @@ class AtomicImageGenerator:
 
     def generate(
         self, count: int, seed: int | Sequence[int], excluded: Words | None = None
-    ) -> Draw:
+    ) -> GeneratedGrids:
         """Draw `count` different grids, none of which has a hash in `excluded`.
 
         Raises a GenlabError where the objects do not fit, or where there are fewer different grids.
@@ -93,7 +93,7 @@ class AtomicImageGenerator:
             tables.append(table)
             seen = np.concatenate([seen, keys[chosen]])
             drawn += int(chosen[-1]) + 1 if end == count else len(batch)
-        return Draw(grids, np.concatenate(tables), drawn - count)
+        return GeneratedGrids(grids, np.concatenate(tables), drawn - count)
 
     def _draw_batch(self, rng: np.random.Generator, count: int) -> tuple[Grids, Objects]:
         """`count` grids, repeats included, and their objects."""

@@ -15,19 +15,19 @@ from refusals import refused
 
 from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers.conventions.labels import name_classes, name_rows
-from genlab.datasets.readers.opening import Pictures, read_pictures
+from genlab.datasets.readers.opening import OwnPictures, read_pictures
 
 PICTURES, LABELS = own_data.draw(60)
 
 
-def read(path: Path, **options: Any) -> Pictures:
+def read(path: Path, **options: Any) -> OwnPictures:
     return read_pictures(SourceParams.model_validate({"path": str(path), **options}))
 
 
-def label_by_pixels(pictures: Pictures) -> dict[bytes, str | None]:
+def label_by_pixels(pictures: OwnPictures) -> dict[bytes, str | None]:
     """The class of each picture, by its pixels."""
     names = [pictures.classes[label] if label >= 0 else None for label in pictures.labels]
-    rows = (levels.tobytes() for levels in pictures.items.levels)
+    rows = (levels.tobytes() for levels in pictures.decoded.levels)
     return dict(zip(rows, names, strict=True))
 
 

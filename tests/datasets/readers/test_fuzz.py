@@ -33,7 +33,7 @@ def test_a_damaged_task_of_an_archive_is_counted(tmp_path: Path) -> None:
     with refused(Path(member.filename).name, key="source.unreadable"):
         read_source(source)
     read = read_source(source.model_copy(update={"unreadable": "skip"}))
-    assert 0 < len(read.kept) < sum(1 for _ in own_data.list_grids(tasks))
+    assert 0 < len(read.retained_rows) < sum(1 for _ in own_data.list_grids(tasks))
 
 
 def test_a_reader_that_ends_its_process_is_one_line(

@@ -13,13 +13,13 @@ from refusals import refused
 
 from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers.conventions.tasks import GridFault, parse_rows, parse_text
-from genlab.datasets.readers.grids import GridSource, find_kind, read_grids
+from genlab.datasets.readers.grids import OwnGrids, find_kind, read_grids
 from genlab.grids.palette import PADDING
 
 TASKS = own_data.draw_tasks(12)
 
 
-def read(path: Path, **options: Any) -> GridSource:
+def read(path: Path, **options: Any) -> OwnGrids:
     return read_grids(SourceParams.model_validate({"path": str(path), **options}))
 
 
@@ -81,7 +81,7 @@ def test_a_canvas_leaves_larger_grids_out_by_name(tmp_path: Path) -> None:
     found = read(path, size=6)
     assert len(found.grids) + len(found.larger) == 72
     assert any("larger than the canvas" in line for line in found.describe())
-    assert len(read(path, duplicates="drop").kept) <= 72
+    assert len(read(path, duplicates="drop").retained_rows) <= 72
 
 
 BAD: dict[str, Any] = {

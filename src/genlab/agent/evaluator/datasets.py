@@ -20,7 +20,7 @@ from genlab.core.params.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.images import SPLIT_KIND, load_images, load_labels
 from genlab.datasets.manifests import generate_command, read_manifest, split_command
-from genlab.datasets.readers.opening import Pictures, read_pictures
+from genlab.datasets.readers.opening import OwnPictures, read_pictures
 from genlab.datasets.readers.summary import describe
 from genlab.datasets.splits import SPLITS, assign_splits, number_splits
 from genlab.grids.palette import COLOURS
@@ -163,7 +163,7 @@ def _dummy(_: Path, split: str) -> DataSplit:
 
 
 @lru_cache(maxsize=1)
-def _read_own(path: str) -> Pictures:
+def _read_own(path: str) -> OwnPictures:
     return read_pictures(SourceParams(path=path))
 
 
@@ -171,7 +171,7 @@ def _own(path: str) -> dict[str, DataSplit]:
     """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
     pictures = _read_own(path)
     where = pictures.collection.path
-    items = pictures.items.levels.transpose(0, 3, 1, 2)
+    items = pictures.decoded.levels.transpose(0, 3, 1, 2)
     official = number_splits(pictures.splits)
     try:
         rows = assign_splits(official, pictures.groups, SHARES, SPLIT_SEED)

@@ -27,11 +27,12 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class GridSource:
-    """Grids of one's own.
+class OwnGrids:
+    """Grids of one's own dataset, on one canvas.
 
-    grids: (n, side, side) of colours, PADDING right of and below a smaller one. groups: equal
-    numbers for grids of one task. kept: rows of the dataset.
+    grids: (n, side, side) uint8 colours; cells right of and below a smaller grid are PADDING.
+    groups: equal numbers for grids of one task. retained_rows: rows of `grids` that make the
+    dataset: all, or all but duplicates. larger: names of grids that do not fit on the canvas.
     """
 
     tasks: Tasks
@@ -40,7 +41,7 @@ class GridSource:
     sides: list[tuple[int, int]]
     splits: list[str]
     groups: Numbers
-    kept: Numbers
+    retained_rows: Numbers
     larger: list[str]
 
     @property
@@ -88,7 +89,7 @@ class GridSource:
             "notes": [],
             "duplicates": {
                 "all": len(self.grids) - len(copies),
-                "dropped": len(self.grids) - len(self.kept),
+                "dropped": len(self.grids) - len(self.retained_rows),
             },
             "groups": len(np.unique(self.groups)),
         }
@@ -143,7 +144,7 @@ def open_tasks(source: SourceParams) -> Tasks:
     return tasks.read_tasks(open_files(path))
 
 
-def read_grids(source: SourceParams) -> GridSource:
+def read_grids(source: SourceParams) -> OwnGrids:
     """Read a source of grids whole. Raises GenlabError where too many cannot be read."""
     found = open_tasks(source)
     count = len(found.grids) + len(found.unreadable)
@@ -162,7 +163,7 @@ def read_grids(source: SourceParams) -> GridSource:
     first: dict[bytes, int] = {}
     copies = np.array([first.setdefault(g.tobytes(), row) for row, g in enumerate(canvas)])
     number: dict[str, int] = {}
-    return GridSource(
+    return OwnGrids(
         tasks=found,
         grids=canvas,
         names=[grid.name for grid in fitting],
@@ -170,6 +171,6 @@ def read_grids(source: SourceParams) -> GridSource:
         splits=[grid.split for grid in fitting],
         # Equal grids of two tasks do not join these: small ones are equal by chance.
         groups=np.array([number.setdefault(grid.task, len(number)) for grid in fitting]),
-        kept=np.unique(copies) if source.duplicates == "drop" else np.arange(len(fitting)),
+        retained_rows=np.unique(copies) if source.duplicates == "drop" else np.arange(len(fitting)),
         larger=larger,
     )

@@ -28,7 +28,13 @@ from genlab.datasets.readers.files import (
     open_files,
 )
 from genlab.datasets.readers.layout import list_some
-from genlab.datasets.readers.reading import Items, Spread, choose, load_sample, read_items
+from genlab.datasets.readers.reading import (
+    DecodedPictures,
+    Spread,
+    choose,
+    decode_pictures,
+    load_sample,
+)
 from genlab.datasets.readers.summary import describe
 
 Numbers = npt.NDArray[np.int64]
@@ -41,26 +47,27 @@ READABLE = (
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
-    """A source that was read.
+class OwnPictures:
+    """Pictures of one's own dataset, decoded.
 
-    splits: of each item of `items`; labels: indices into `classes`, UNLABELLED where it has none.
-    groups: equal numbers for items that must share a split. kept: rows of the items of the dataset,
-    which are all, but for duplicates that are to be dropped.
+    decoded: every picture that could be read. splits: the official split of each, empty where it
+    has none. labels: indices into `classes`, UNLABELLED where a picture has no class. groups: equal
+    numbers for pictures that must share a split. retained_rows: rows of `decoded` that make the
+    dataset: all, or all but duplicates.
     """
 
     collection: Collection
-    items: Items
+    decoded: DecodedPictures
     splits: list[str]
     classes: list[str]
     labels: Numbers
     groups: Numbers
-    kept: Numbers
+    retained_rows: Numbers
 
     @property
     def examples(self) -> npt.NDArray[np.uint8]:
         """Some items as a model takes them."""
-        return self.items.levels[:EXAMPLES]
+        return self.decoded.levels[:EXAMPLES]
 
     @property
     def path(self) -> Path:
@@ -69,25 +76,25 @@ class Pictures:
 
     def summarise(self, named: int | None = None) -> dict[str, Any]:
         """What was understood, for programs. named: most names of files left out, by reason."""
-        items = self.items
+        decoded = self.decoded
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
-        sizes = items.facts.sizes.most_common()
-        left_out = {**self.collection.left_out, "unreadable": items.facts.unreadable}
+        sizes = decoded.facts.sizes.most_common()
+        left_out = {**self.collection.left_out, "unreadable": decoded.facts.unreadable}
         return {
             "path": str(self.collection.path),
             "kind": "images",
             "convention": self.collection.convention,
-            "count": len(items.facts.rows),
-            "size": items.plan.size,
-            "channels": items.plan.channels,
-            "fit": items.plan.fit,
-            "values": items.rule,
+            "count": len(decoded.facts.rows),
+            "size": decoded.plan.size,
+            "channels": decoded.plan.channels,
+            "fit": decoded.plan.fit,
+            "values": decoded.rule,
             "classes": dict(zip(self.classes, counts.tolist(), strict=True)),
             "unlabelled": int((self.labels == UNLABELLED).sum()),
             "notes": self.collection.notes,
             "splits": dict(Counter(split for split in self.splits if split)),
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
-            "traits": dict(sorted(items.facts.traits.items())),
+            "traits": dict(sorted(decoded.facts.traits.items())),
             "left_out": {
                 reason: {"count": len(names), "names": names[:named]}
                 for reason, names in left_out.items()
@@ -99,7 +106,7 @@ class Pictures:
 
     def _count_duplicates(self) -> dict[str, int]:
         """Surplus copies: in all, of pictures of an earlier official split, and those dropped."""
-        digests = self.items.facts.digests
+        digests = self.decoded.facts.digests
         across = 0
         official: dict[bytes, str] = {}
         for digest, split in zip(digests, self.splits, strict=True):
@@ -107,7 +114,7 @@ class Pictures:
         return {
             "all": len(digests) - len(set(digests)),
             "across_splits": across,
-            "dropped": len(digests) - len(self.kept),
+            "dropped": len(digests) - len(self.retained_rows),
         }
 
     def describe(self) -> list[str]:
@@ -172,7 +179,7 @@ def find_size(source: SourceParams) -> int:
 
 def read_pictures(
     source: SourceParams, file: Path | None = None, spread: Spread = map, key: str = ""
-) -> Pictures:
+) -> OwnPictures:
     """Read a source whole.
 
     file: of the levels (.npy), where a killed run with the same key goes on; None: they are kept in
@@ -181,30 +188,30 @@ def read_pictures(
     collection = open_collection(source)
     if file is None:
         with tempfile.TemporaryDirectory(prefix="genlab-read-") as folder:
-            items = read_items(collection, source, Path(folder, "levels.npy"))
-            items = replace(items, levels=np.array(items.levels))
+            decoded = decode_pictures(collection, source, Path(folder, "levels.npy"))
+            decoded = replace(decoded, levels=np.array(decoded.levels))
     else:
-        items = read_items(collection, source, file, spread, key)
-    named = [collection.classes[row] for row in items.facts.rows]
+        decoded = decode_pictures(collection, source, file, spread, key)
+    named = [collection.classes[row] for row in decoded.facts.rows]
     classes = sorted({name for name in named if name is not None})
     classes.sort(key=natural_key)
     number = {name: index for index, name in enumerate(classes)}
     labels = [UNLABELLED if name is None else number[name] for name in named]
-    names = [collection.names[row] for row in items.facts.rows]
-    first = dict(zip(reversed(items.facts.digests), range(len(names) - 1, -1, -1), strict=True))
-    copies = np.array([first[digest] for digest in items.facts.digests], dtype=np.int64)
+    names = [collection.names[row] for row in decoded.facts.rows]
+    first = dict(zip(reversed(decoded.facts.digests), range(len(names) - 1, -1, -1), strict=True))
+    copies = np.array([first[digest] for digest in decoded.facts.digests], dtype=np.int64)
     drop = source.duplicates == "drop"
-    keys = [collection.groups[row] for row in items.facts.rows] if collection.groups else None
+    keys = [collection.groups[row] for row in decoded.facts.rows] if collection.groups else None
     if source.group and keys is None:
         keys = match_names(names, source.group)
-    return Pictures(
+    return OwnPictures(
         collection=collection,
-        items=items,
-        splits=[collection.splits[row] for row in items.facts.rows],
+        decoded=decoded,
+        splits=[collection.splits[row] for row in decoded.facts.rows],
         classes=classes,
         labels=np.array(labels, dtype=np.int64),
         groups=group_items(copies, keys),
-        kept=np.unique(copies) if drop else np.arange(len(names)),
+        retained_rows=np.unique(copies) if drop else np.arange(len(names)),
     )
 
 

@@ -60,7 +60,7 @@ class Loaded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class DecodedPictures:
     """Pictures of a source as they were read: levels (n, size, size, channels)."""
 
     levels: Levels
@@ -73,9 +73,9 @@ class _ColourError(Exception):
     """A picture in colour among what the sample took for grey."""
 
 
-def read_items(
+def decode_pictures(
     collection: Collection, source: SourceParams, file: Path, spread: Spread = map, key: str = ""
-) -> Items:
+) -> DecodedPictures:
     """Read all pictures into `file` (.npy); what a killed run with the same key read is kept.
 
     spread: maps a function over pieces of work, in their order. Raises GenlabError where too many
@@ -135,7 +135,7 @@ def _read(
     file: Path,
     spread: Spread,
     key: str,
-) -> Items:
+) -> DecodedPictures:
     count = len(collection.names)
     pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     work = partial(_load_piece, plan, source.channels == "auto")
@@ -157,7 +157,7 @@ def _read(
             bar.update(len(piece))
     check_unreadable(collection.path, source, ledger.facts.unreadable, count, "pictures")
     rule = _check_scale(collection, source, plan, ledger.facts.low, ledger.facts.high)
-    return Items(ledger.finish(), ledger.facts, plan, rule)
+    return DecodedPictures(ledger.finish(), ledger.facts, plan, rule)
 
 
 def _collect(piece: range, results: Sequence[Loaded | str]) -> Facts:

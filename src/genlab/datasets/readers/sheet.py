@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from genlab.datasets.readers.grids import GridSource
-from genlab.datasets.readers.opening import Pictures
+from genlab.datasets.readers.grids import OwnGrids
+from genlab.datasets.readers.opening import OwnPictures
 from genlab.grids.palette import to_rgb
 
 ROWS, COLUMNS, GAP = 12, 12, 2  # classes, pictures of each, pixels between them
 SHOWN = 64  # least side of a picture on it
 
 
-def draw_sheet(items: Pictures | GridSource) -> Image.Image:
+def draw_sheet(items: OwnPictures | OwnGrids) -> Image.Image:
     """Draw a contact sheet: a row per class, of at most ROWS classes, or rows of any items."""
-    levels = to_rgb(items.grids) if isinstance(items, GridSource) else items.items.levels
-    if isinstance(items, Pictures) and items.classes:
+    levels = to_rgb(items.grids) if isinstance(items, OwnGrids) else items.decoded.levels
+    if isinstance(items, OwnPictures) and items.classes:
         rows = [np.flatnonzero(items.labels == number) for number in range(len(items.classes))]
     else:
         rows = np.array_split(np.arange(len(levels)), min(ROWS, -(-len(levels) // COLUMNS)))

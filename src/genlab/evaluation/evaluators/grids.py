@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from genlab.core import engine
 from genlab.core.stats import share_interval
-from genlab.datasets.arc_grids import arc_agi_grids, entropy_nats, load_objects, load_split
+from genlab.datasets.arc_grids import (
+    bound_entropy_nats,
+    load_arc_agi_grids,
+    load_objects,
+    load_split,
+)
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Items, Metrics, merge
 from genlab.evaluation.evaluators.summary import GridSummary
@@ -46,10 +51,10 @@ class GridEvaluator(Evaluator):
         train, test = load_split(data, "train"), load_split(data, "test")
         self.infer(test)
         neg_elbo = self.inferred.nats + self.inferred.kl
-        entropy = entropy_nats(data, "test", len(test))
+        entropy = bound_entropy_nats(data, "test", len(test))
         size = self.params.grids.size
-        tuning, tuning_tasks, _ = arc_agi_grids(size, "training")
-        self.arc, self.arc_tasks, cut = arc_agi_grids(size, "evaluation")
+        tuning, tuning_tasks, _ = load_arc_agi_grids(size, "training")
+        self.arc, self.arc_tasks, cut = load_arc_agi_grids(size, "evaluation")
         self.arc_predicted = inference.reconstruct(self.model, self.arc)
 
         def compare(truth: Items, predicted: Items, tasks: Tasks | None = None) -> Metrics:

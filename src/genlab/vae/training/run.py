@@ -12,7 +12,7 @@ from genlab.core.io import UNFINISHED, sha256, write_json
 from genlab.core.params import TRAINING_KEYS, Params, digest
 from genlab.core.params.catalogue import Dataset
 from genlab.core.tracking import Tracker, WandbMirror
-from genlab.datasets.arc_grids import find_data_file, joined_file, load_split
+from genlab.datasets.arc_grids import find_data_file, find_joined_file, load_split
 from genlab.datasets.images import load_images
 from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.grids import palette
@@ -90,7 +90,7 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
     if dataset.kind == "grids":
         file = find_data_file(data_path)
         train, val = (load_split(file, split, side) for split in ("train", "val"))
-        return file.parent / MANIFEST_FILE if joined_file(file) else file, train, val
+        return file.parent / MANIFEST_FILE if find_joined_file(file) else file, train, val
     shape = (side, side, dataset.channels)
     train, val = (load_images(data_path, split, shape) for split in ("train", "val"))
     # The manifest holds the checksums of all files beside it.
