@@ -1,10 +1,10 @@
-"""How cost grows with size: seconds of each kind of work over three decades, as a figure.
+"""How cost grows with size: seconds of six tasks over three decades, as a figure.
 
-Work of a size is timed once, the smallest first; from the third on, a size that would take over
-LONGEST seconds by the one before it is left out. The exponent of a kind of work is the slope of
-log seconds over log size between its two largest sizes: 1 is linear. The estimates of `JOBS` are
+Each size is timed once, the smallest first. From the third on, a size is left out if it would take
+more than LONGEST seconds by extrapolation from the one before. The exponent of a task is the slope
+of log seconds over log size between its two largest sizes: 1 is linear. The estimates of `JOBS` are
 multiples of the cost of one piece at the largest size: grids are drawn in shards, images are scored
-one by one, and a run's attempts are as many as were timed.
+one by one, and a run has as many attempts as were timed.
 """
 
 import math
@@ -39,9 +39,9 @@ JOBS = {
     "score images": ("10,000 benchmark items", 1e4),
     "record attempts": ("1,000 agent attempts, without their models and training", 1e3),
 }
-Measured = dict[int, float]
-Work = Callable[[int, Path], Callable[[], object]]
-"""Prepares work of a size in a folder; what it returns is timed."""
+SecondsBySize = dict[int, float]
+Task = Callable[[int, Path], Callable[[], object]]
+"""Prepares a task of a size in a folder; returns the function that is timed."""
 
 
 def draw_grids(size: int, _: Path) -> Callable[[], GeneratedGrids]:
@@ -88,7 +88,7 @@ def record_attempts(size: int, folder: Path) -> Callable[[], object]:
     return record
 
 
-WORK: dict[str, tuple[Work, int]] = {
+TASKS: dict[str, tuple[Task, int]] = {
     "draw grids": (draw_grids, 100),
     "load grids": (load_grids, 100),
     "parse grids": (parse_grids, 100),
@@ -96,46 +96,50 @@ WORK: dict[str, tuple[Work, int]] = {
     "record attempts": (record_attempts, 1),
     "score images": (score_images, 1),
 }
-"""Each kind of work with its smallest size."""
+"""Each task with its smallest size."""
 
 
-def measure(work: Work, smallest: int) -> Measured:
-    """Seconds by size."""
-    seconds: Measured = {}
+def measure(task: Task, smallest: int) -> SecondsBySize:
+    """Measure the seconds that a task takes at each size."""
+    seconds: SecondsBySize = {}
     for size in (smallest * decade for decade in DECADES):
         if len(seconds) > 1 and seconds[size // 10] * 10 > LONGEST:
             break
         with tempfile.TemporaryDirectory() as folder:
-            seconds[size] = wall_seconds(work(size, Path(folder)))
+            seconds[size] = wall_seconds(task(size, Path(folder)))
     return seconds
 
 
 @benchmark("scale.exponent")
 def growth() -> Iterator[Result]:
     """Measure how the cost of each kind of work grows with its size, and draw it."""
-    measured = {name: measure(work, smallest) for name, (work, smallest) in WORK.items()}
-    exponents, units = dict[str, float](), dict[str, float]()
+    measured = {name: measure(task, smallest) for name, (task, smallest) in TASKS.items()}
+    exponents: dict[str, float] = {}
+    seconds_per_piece: dict[str, float] = {}
     for name, seconds in measured.items():
-        (_, before), (size, last) = [*seconds.items()][-2:]
-        exponents[name], units[name] = math.log10(last / before), last / size
-        print(f"{name}: {1000 * last / size:.3g} ms at {size:,}, exponent {exponents[name]:.2f}")
+        largest = max(seconds)
+        exponents[name] = math.log10(seconds[largest] / seconds[largest // 10])
+        seconds_per_piece[name] = seconds[largest] / largest
+        milliseconds = 1000 * seconds_per_piece[name]
+        print(f"{name}: {milliseconds:.3g} ms at {largest:,}, exponent {exponents[name]:.2f}")
     distribution = make_distribution(load_params().grids)
     nothing = np.empty(0, dtype=np.uint64)
     shard = len(draw_shard(Shard(distribution, SHARD, (0, 1), nothing)))
     draw(measured)
     worst = max(exponents, key=exponents.__getitem__)
+    core_hours = {job: seconds_per_piece[name] * size / 3600 for name, (job, size) in JOBS.items()}
     details = {
         "work": worst,
         "exponents": exponents,
-        "core_hours": {job: units[name] * size / 3600 for name, (job, size) in JOBS.items()},
+        "core_hours": core_hours,
         "bytes_per_grid": shard / SHARD + distribution.size**2,  # and the file that training maps
     }
     print(details)
-    yield Result("scale.exponent", exponents[worst], n=len(WORK), details=details)
+    yield Result("scale.exponent", exponents[worst], n=len(TASKS), details=details)
 
 
-def draw(measured: dict[str, Measured]) -> None:
-    """Seconds over size, a line for each kind of work."""
+def draw(measured: dict[str, SecondsBySize]) -> None:
+    """Draw seconds over size, one line per task."""
     with figure_file(PICTURE, 4.0) as figure:
         axes = figure.subplots()
         for name, seconds in measured.items():

@@ -65,52 +65,62 @@ class Result:
     @classmethod
     def rate(cls, key: str, hits: int, n: int, seeds: Sequence[int] = (0,)) -> Result:
         """A rate with Wilson's interval."""
-        found = share_interval(hits, n)
-        return cls(key, hits / n, (found["low"], found["high"]), n, seeds)
+        interval = share_interval(hits, n)
+        return cls(key, hits / n, (interval["low"], interval["high"]), n, seeds)
 
     @classmethod
     def rate_difference(
-        cls, key: str, one: tuple[int, int], other: tuple[int, int], seeds: Sequence[int] = (0,)
+        cls,
+        key: str,
+        minuend: tuple[int, int],
+        subtrahend: tuple[int, int],
+        seeds: Sequence[int] = (0,),
     ) -> Result:
-        """The difference of two rates, each hits of n, with Newcombe's interval (1998, method 10).
+        """The difference of two rates, with Newcombe's interval (1998, method 10).
 
-        It is for independent runs: on the same seeds it is the wider one.
+        minuend, subtrahend: hits and trials of each rate. The interval is for independent runs; for
+        runs on the same seeds it is wider than it needs to be.
         """
-        p, q = (hits / n for hits, n in (one, other))
-        first, second = share_interval(*one), share_interval(*other)
-        low = p - q - math.hypot(p - first["low"], second["high"] - q)
-        high = p - q + math.hypot(first["high"] - p, q - second["low"])
-        return cls(key, p - q, (low, high), one[1], seeds)
+        hits_1, n_1 = minuend
+        hits_2, n_2 = subtrahend
+        rate_1 = hits_1 / n_1
+        rate_2 = hits_2 / n_2
+        interval_1 = share_interval(hits_1, n_1)
+        interval_2 = share_interval(hits_2, n_2)
+        difference = rate_1 - rate_2
+        below = math.hypot(rate_1 - interval_1["low"], interval_2["high"] - rate_2)
+        above = math.hypot(interval_1["high"] - rate_1, rate_2 - interval_2["low"])
+        return cls(key, difference, (difference - below, difference + above), n_1, seeds)
 
     @classmethod
     def mean(cls, key: str, values: Sequence[float], seeds: Sequence[int] = (0,)) -> Result:
         """A mean with Student's interval; none for fewer than two values or equal ones."""
-        interval = None
+        bounds = None
         if len(values) > 1 and np.std(values):
-            found = student_interval(values)
-            interval = (found["low"], found["high"])
-        return cls(key, float(np.mean(values)), interval, len(values), seeds)
+            interval = student_interval(values)
+            bounds = (interval["low"], interval["high"])
+        return cls(key, float(np.mean(values)), bounds, len(values), seeds)
 
     @classmethod
     def median(cls, key: str, values: Sequence[float], seed: int = 0) -> Result:
         """A median with its percentile bootstrap interval; none for fewer than three values."""
         interval = None
         if len(values) > 2:
-            drawn = np.random.default_rng(seed).choice(values, (RESAMPLES, len(values)))
-            low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+            resamples = np.random.default_rng(seed).choice(values, (RESAMPLES, len(values)))
+            low, high = np.quantile(np.median(resamples, axis=1), (0.025, 0.975))
             interval = (float(low), float(high))
         return cls(key, float(np.median(values)), interval, len(values), (seed,))
 
     def describe(self, target: Target | None) -> str:
-        """The result and its target in one line."""
-        words = [f"{self.key} = {self.value:.4g}"]
+        """Describe the result and its target in one line."""
+        parts = [f"{self.key} = {self.value:.4g}"]
         if self.interval is not None:
-            words.append("({:.4g} to {:.4g})".format(*self.interval))
-        words.append(f"n = {self.n}")
+            parts.append("({:.4g} to {:.4g})".format(*self.interval))
+        parts.append(f"n = {self.n}")
         if target is not None and target.target is not None:
-            met = "met" if target.met(self.value) else "missed"
-            words.append(f"target {target.sign} {target.target:g} {met}")
-        return ", ".join(words)
+            outcome = "met" if target.met(self.value) else "missed"
+            parts.append(f"target {target.sign} {target.target:g} {outcome}")
+        return ", ".join(parts)
 
 
 Run = tuple[str, Iterable[Result]]
@@ -118,7 +128,7 @@ Run = tuple[str, Iterable[Result]]
 
 
 def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
-    """Run what the command line asked for; print and record every result as it comes."""
+    """Run the benchmark of the command line; print and record each result as it is measured."""
     targets = read_targets(ROOT)
     command, results = run or ("", ())
     for result in results:
@@ -128,14 +138,14 @@ def complete(run: Run | None, keep: bool, output: Path, **_: object) -> None:
 
 
 def record(result: Result, command: str, path: Path) -> None:
-    """Set the result's key of the file `path` atomically and keep the other keys.
+    """Write a result under its key of the file `path`, atomically; other keys stay.
 
     Raises a GenlabError where the file is not a table of results.
     """
-    known = read_json(path, producer_command="make bench") if path.exists() else {}
-    if not isinstance(known, dict):
+    recorded = read_json(path, producer_command="make bench") if path.exists() else {}
+    if not isinstance(recorded, dict):
         raise GenlabError(f"{path} holds no table of results; remove it and run: make bench")
-    known[result.key] = {
+    recorded[result.key] = {
         "value": result.value,
         "interval": result.interval,
         "n": result.n,
@@ -143,7 +153,7 @@ def record(result: Result, command: str, path: Path) -> None:
         "command": command,
         **result.details,
     }
-    write_json(path, dict(sorted(known.items())))
+    write_json(path, dict(sorted(recorded.items())))
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, result_callback=complete)
@@ -186,8 +196,8 @@ def list_benchmarks() -> None:
         typer.echo(name)
         for key in keys:
             target = targets[key]
-            wanted = "reported" if target.target is None else f"{target.sign} {target.target:g}"
-            typer.echo(f"  {key:<34}{wanted:<12}{target.description}")
+            limit = "reported" if target.target is None else f"{target.sign} {target.target:g}"
+            typer.echo(f"  {key:<34}{limit:<12}{target.description}")
 
 
 def load_benchmarks() -> None:
@@ -224,7 +234,7 @@ def benchmark(
 
 
 def run_measured(command: Sequence[object], folder: Path) -> tuple[float, int]:
-    """Run a command in `folder`: wall-clock seconds, and bytes of its largest process.
+    """Run a command in `folder`; return its wall-clock seconds and its peak memory in bytes.
 
     A small process starts it, since on Linux the peak of a process begins with that of the one
     that started it, and this one has imported every benchmark. Raises a GenlabError where it fails.
@@ -238,12 +248,12 @@ def run_measured(command: Sequence[object], folder: Path) -> tuple[float, int]:
 
 
 def wall_seconds(
-    work: Callable[[], object], times: int = 1, clock: Callable[[], float] = time.perf_counter
+    function: Callable[[], object], times: int = 1, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Wall-clock seconds that `times` calls take."""
+    """Wall-clock seconds that `times` calls of `function` take."""
     start = clock()
     for _ in range(times):
-        work()
+        function()
     return clock() - start
 
 

@@ -18,7 +18,8 @@ from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.results import read_results, select_sweep
 from genlab.experiments.run import load_experiments
 
-GRIDS, IMAGES = "arc_grids", "fashion_mnist"
+GRIDS = "arc_grids"
+IMAGES = "fashion_mnist"
 REPORTED = {
     "grids.neg_elbo_over_entropy_bound": (GRIDS, "", "neg_elbo_over_entropy_bound"),
     "grids.valid_rate": (GRIDS, "ancestral", "valid_rate"),
@@ -59,12 +60,13 @@ DEFAULT = "dvc repro"
 )
 def pipeline() -> Iterator[Result]:
     """Collect the results of the pipeline and of its experiments."""
-    found = list(default_results())
-    yield from found
+    defaults = list(default_results())
+    yield from defaults
     experiments = read_results()
     yield from grid_sweeps(experiments)
     yield from image_experiments(experiments)
-    yield from one_model({r.key: r.value for r in found if r.key.startswith("images.")})
+    images = [result for result in defaults if result.key.startswith("images.")]
+    yield from one_model({result.key: result.value for result in images})
 
 
 def default_results() -> Iterator[Result]:
@@ -75,10 +77,10 @@ def default_results() -> Iterator[Result]:
         groups = {"": metrics, "best": samplers[metrics["best_sampler"]], **metrics, **samplers}
         yield reported(key, groups[group], name)
     for key, dataset in MINUTES.items():
-        own = Path(f"data/checkpoints/{dataset}/provenance.json")
-        found = read(own if own.exists() else f"checkpoints/{dataset}.json")
-        seconds = found["training_seconds"]
-        yield Result(key, seconds / 60, command=DEFAULT)
+        trained_here = Path(f"data/checkpoints/{dataset}/provenance.json")
+        released = f"checkpoints/{dataset}.json"
+        provenance = read(trained_here if trained_here.exists() else released)
+        yield Result(key, provenance["training_seconds"] / 60, command=DEFAULT)
 
 
 def grid_sweeps(experiments: pd.DataFrame) -> Iterator[Result]:
@@ -104,7 +106,7 @@ def first_converged(curve: Sequence[float]) -> int:
 
 
 def select(experiments: pd.DataFrame, sweep: str, entry: str = "") -> pd.DataFrame:
-    """The runs of a sweep, or of an entry; none, and the reason printed, where it is refused."""
+    """The runs of a sweep, or of one entry; an empty table, and the reason printed, if refused."""
     try:
         runs = select_sweep(experiments, sweep)
     except GenlabError as error:
@@ -114,16 +116,17 @@ def select(experiments: pd.DataFrame, sweep: str, entry: str = "") -> pd.DataFra
 
 
 def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) -> Iterator[Result]:
-    """The lowest of the runs' values, and all of them among the details."""
-    found = [*map(float, values)]
-    if found:
-        yield of_sweep(key, min(found), sweep, runs, values=found)
+    """The lowest of the runs' values, with all of them in the details."""
+    numbers = [*map(float, values)]
+    if numbers:
+        yield of_sweep(key, min(numbers), sweep, runs, values=numbers)
 
 
 def of_sweep(key: str, value: float, sweep: str, runs: pd.DataFrame, **details: object) -> Result:
     """A result of the runs of a sweep."""
-    seeds, command = {*map(int, runs.get("seed", ()))}, f"make experiments ARGS='--only {sweep}'"
-    return Result(key, value, None, len(runs), sorted(seeds), command, details)
+    seeds = sorted({*map(int, runs.get("seed", ()))})
+    command = f"make experiments ARGS='--only {sweep}'"
+    return Result(key, value, None, len(runs), seeds, command, details)
 
 
 def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
@@ -134,7 +137,8 @@ def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
     except GenlabError as error:  # an experiment does not fit what the user set in params.yaml
         print(f"left out: images.ablations.one_version: {error}")
     else:
-        missing = {each.name for each in described if "ablation" in each.sweep} - {*runs.index}
+        ablations = {experiment.name for experiment in described if "ablation" in experiment.sweep}
+        missing = ablations - {*runs.index}
         if missing:
             print(f"no run of sweep ablation: {', '.join(sorted(missing))}")
         yield of_sweep("images.ablations.one_version", float(not missing), "ablation", runs)
@@ -146,9 +150,9 @@ def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
 
 
 def one_model(values: Mapping[str, float]) -> Iterator[Result]:
-    """Whether the default model meets every target of images, those over baselines included.
+    """Whether one model, the default, meets every target of images and over the baselines.
 
-    Where the comparison with them is of other params it does not.
+    It does not where the comparison with the baselines was made with other params.
     """
     recorded = read_json(RESULTS_FILE, producer_command="make bench")
     keys = REGISTRY["baselines"]
@@ -156,9 +160,10 @@ def one_model(values: Mapping[str, float]) -> Iterator[Result]:
         print("images.one_model left out: run: python benchmarks/run.py baselines")
         return
     targets = read_targets(ROOT)
-    found = {**values, **{key: recorded[key]["value"] for key in keys}}
-    met = [targets[key].met(value) for key, value in found.items()]
-    if not (current := load_baselines(ROOT)["current"]):
+    all_values = {**values, **{key: recorded[key]["value"] for key in keys}}
+    met = [targets[key].met(value) for key, value in all_values.items()]
+    current = load_baselines(ROOT)["current"]
+    if not current:
         print("the comparison with baselines is of other params; run: benchmarks/run.py baselines")
     yield Result("images.one_model", float(current and False not in met))
 
@@ -168,15 +173,16 @@ def read(path: str | Path) -> Any:
     return read_json(Path(path), producer_command="make repro")
 
 
-def reported(key: str, found: Mapping[str, Any], name: str, command: str = DEFAULT) -> Result:
-    """The number `name` of a metrics file with its interval."""
-    interval = found["intervals"][name]
+def reported(key: str, metrics: Mapping[str, Any], name: str, command: str = DEFAULT) -> Result:
+    """The metric `name` with its interval."""
+    interval = metrics["intervals"][name]
     bounds = (float(interval["low"]), float(interval["high"]))
-    return Result(key, float(found[name]), bounds, int(interval["n"]), (0,), command)
+    return Result(key, float(metrics[name]), bounds, int(interval["n"]), (0,), command)
 
 
 def reported_column(key: str, run: pd.Series, column: str) -> Result:
-    """The number in `column` of an experiment's row with its interval."""
+    """The metric in `column` of an experiment's row with its interval."""
     group, _, name = column.rpartition(".")
-    bounds = {part: run[f"{group}.intervals.{name}.{part}"] for part in ("low", "high", "n")}
-    return reported(key, {name: run[column], "intervals": {name: bounds}}, name, run["command"])
+    interval = {key: run[f"{group}.intervals.{name}.{key}"] for key in ("low", "high", "n")}
+    metrics = {name: run[column], "intervals": {name: interval}}
+    return reported(key, metrics, name, run["command"])

@@ -14,7 +14,7 @@ from genlab.cli import COMMANDS, load_command
 def startup(repeats: Repeats = 5) -> Iterator[Result]:
     """Time the help of every command; the slowest one's median counts."""
     medians = {}
-    for words in commands():
+    for words in list_commands():
         command = [sys.executable, "-m", "genlab.cli", *words, "--help"]
         show = partial(subprocess.run, command, cwd=ROOT, check=True, capture_output=True)
         show()  # writes the bytecode
@@ -25,10 +25,11 @@ def startup(repeats: Repeats = 5) -> Iterator[Result]:
     yield Result("scale.startup_s", medians[slowest], n=repeats, details=details)
 
 
-def commands() -> list[tuple[str, ...]]:
-    """The words after `genlab` of every command and sub-command."""
-    found: list[tuple[str, ...]] = [(), ("doctor",)]
+def list_commands() -> list[tuple[str, ...]]:
+    """List the words after `genlab` of every command and subcommand."""
+    commands: list[tuple[str, ...]] = [(), ("doctor",)]
     for name in COMMANDS:
-        subcommands = getattr(load_command(name), "commands", {})
-        found += [(name,), *((name, each) for each in subcommands)]
-    return found
+        commands.append((name,))
+        for subcommand in getattr(load_command(name), "commands", {}):
+            commands.append((name, subcommand))
+    return commands

@@ -19,31 +19,32 @@ from genlab.evaluation.reports.targets import Target, read_targets
 
 
 def test_a_rate_has_wilsons_interval_and_a_mean_students_where_values_differ() -> None:
-    found = Result.rate("k", 8, 10)
-    assert (found.value, found.n) == (0.8, 10)
-    assert found.interval == pytest.approx((0.4902, 0.9433), abs=1e-3)
-    found = Result.mean("k", [1.0, 2.0, 3.0])
-    assert found.value == 2.0
-    assert found.interval == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
+    rate = Result.rate("k", 8, 10)
+    assert (rate.value, rate.n) == (0.8, 10)
+    assert rate.interval == pytest.approx((0.4902, 0.9433), abs=1e-3)
+    mean = Result.mean("k", [1.0, 2.0, 3.0])
+    assert mean.value == 2.0
+    assert mean.interval == pytest.approx((2 - 2.484, 2 + 2.484), abs=1e-3)
     assert Result.mean("k", [1.0]).interval is None
     assert Result.mean("k", [1.0, 1.0]).interval is None
 
 
 def test_a_difference_of_rates_has_newcombes_interval_also_where_all_runs_agree() -> None:
-    found = Result.rate_difference("k", (56, 70), (48, 80))  # the first example of his paper
-    assert found.value == pytest.approx(0.2)
-    assert found.interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
-    found = Result.rate_difference("k", (10, 10), (0, 10))
-    assert found.interval == pytest.approx((0.6076, 1.0), abs=1e-3)
+    difference = Result.rate_difference("k", (56, 70), (48, 80))  # his paper's first example
+    assert difference.value == pytest.approx(0.2)
+    assert difference.interval == pytest.approx((0.0524, 0.3339), abs=1e-4)
+    difference = Result.rate_difference("k", (10, 10), (0, 10))
+    assert difference.interval == pytest.approx((0.6076, 1.0), abs=1e-3)
 
 
 def test_the_interval_of_a_median_covers_as_often_as_it_claims() -> None:
     rng = np.random.default_rng(0)
     covered = 0
     for _ in range(200):
-        found = Result.median("k", rng.normal(0, 1, 21).tolist(), seed=1)
-        assert found.interval is not None
-        covered += found.interval[0] <= 0 <= found.interval[1]
+        median = Result.median("k", rng.normal(0, 1, 21).tolist(), seed=1)
+        assert median.interval is not None
+        low, high = median.interval
+        covered += low <= 0 <= high
     assert 0.88 < covered / 200 < 0.99
     assert Result.median("k", [1.0, 2.0]).interval is None
 
@@ -121,8 +122,8 @@ def test_ci_is_timed_in_a_clone_and_only_where_it_passes(
         with refused("1"):
             list(ci.ci())
     else:
-        [found] = ci.ci()
-        assert 0 < found.value < 1
+        [result] = ci.ci()
+        assert 0 < result.value < 1
 
 
 def test_every_benchmark_has_described_keys_and_every_target_a_benchmark(root: Path) -> None:

@@ -30,9 +30,9 @@ def test_capacity_is_that_of_the_least_accurate_seed() -> None:
         make_runs("capacity", "capacity-128", column, [0.97, 0.96, 0.99]),
         make_runs("capacity", "capacity-64", column, [0.2, 0.5, 0.4]),
     ]
-    found = {result.key: result for result in pipeline.grid_sweeps(pd.concat(runs))}
-    assert set(found) == {"grids.capacity.exact", "grids.capacity.exact_64"}
-    result = found["grids.capacity.exact"]
+    results = {result.key: result for result in pipeline.grid_sweeps(pd.concat(runs))}
+    assert set(results) == {"grids.capacity.exact", "grids.capacity.exact_64"}
+    result = results["grids.capacity.exact"]
     assert (result.value, result.seeds, result.n) == (0.96, [0, 1, 2], 3)
     assert result.details == {"values": [0.97, 0.96, 0.99]}
     assert result.command == "make experiments ARGS='--only capacity'"
@@ -50,8 +50,8 @@ def test_the_long_run_counts_what_it_loses_once_it_has_converged(
     curves: list[object], end: float, lowest: float
 ) -> None:
     runs = make_runs("long_run", "long-run", "training.exact_grid_accuracy", curves)
-    found = {result.key: result.value for result in pipeline.grid_sweeps(runs)}
-    assert found == {"grids.long_run.exact": end, "grids.long_run.lowest": lowest}
+    values = {result.key: result.value for result in pipeline.grid_sweeps(runs)}
+    assert values == {"grids.long_run.exact": end, "grids.long_run.lowest": lowest}
 
 
 def test_ablations_count_where_all_are_there_and_of_one_version(
@@ -63,11 +63,11 @@ def test_ablations_count_where_all_are_there_and_of_one_version(
     assert "images-no-head-seed2" in capsys.readouterr().out
     monkeypatch.setattr(pipeline, "load_experiments", lambda *_: described)
     described = [SimpleNamespace(name=name, sweep=["ablation"]) for name in runs.index]
-    [one] = pipeline.image_experiments(runs)
-    assert (one.value, one.seeds) == (1.0, [0, 1, 2])
+    [complete] = pipeline.image_experiments(runs)
+    assert (complete.value, complete.seeds) == (1.0, [0, 1, 2])
     runs.loc["images-base-seed1", "fingerprint.code"] = "3"
-    [several] = pipeline.image_experiments(runs)
-    assert several.value == 0.0
+    [of_two_versions] = pipeline.image_experiments(runs)
+    assert of_two_versions.value == 0.0
     assert "of 2 versions of code" in capsys.readouterr().out
 
 
@@ -77,8 +77,8 @@ def test_the_valid_rate_is_that_of_samples_at_temperature_1(
     monkeypatch.chdir(root)
     monkeypatch.setattr(pipeline, "MINUTES", {})
     samplers = json.loads(Path("results/arc_grids/metrics.json").read_text())["samplers"]
-    found = {result.key: result.value for result in pipeline.default_results()}
-    assert found["grids.valid_rate"] == samplers["ancestral"]["valid_rate"]
+    values = {result.key: result.value for result in pipeline.default_results()}
+    assert values["grids.valid_rate"] == samplers["ancestral"]["valid_rate"]
 
 
 @pytest.mark.parametrize("current", [True, False])
@@ -90,5 +90,8 @@ def test_one_model_is_judged_by_this_benchmark_alone(
     params = load_params().resolve("fashion_mnist")["train"]
     compared = digest(params if current else {**params, "epochs": 1})
     monkeypatch.setattr(context, "read_json", lambda *_, **__: {"params": compared})
-    [found] = pipeline.one_model({"images.ssim": 0.9})
-    assert (found.value, found.command) == (float(current), "")  # the command that ran is recorded
+    [result] = pipeline.one_model({"images.ssim": 0.9})
+    assert (result.value, result.command) == (
+        float(current),
+        "",
+    )  # the command that ran is recorded

@@ -5,18 +5,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.startup import commands
+from benchmarks.startup import list_commands
 
 HEAVY = {"numpy", "pandas", "scipy", "sqlmodel", "torch"}
 
 
 def test_every_command_is_timed() -> None:
-    found = commands()
-    assert len(found) == len(set(found)) > 15
-    assert {(), ("report", "compare"), ("agent", "run"), ("benchmark", "run")} <= set(found)
+    commands = list_commands()
+    assert len(commands) == len(set(commands)) > 15
+    assert {(), ("report", "compare"), ("agent", "run"), ("benchmark", "run")} <= set(commands)
 
 
-@pytest.mark.parametrize("words", [c for c in commands() if len(c) <= 1], ids=" ".join)
+@pytest.mark.parametrize("words", [c for c in list_commands() if len(c) <= 1], ids=" ".join)
 def test_help_imports_nothing_heavy(words: tuple[str, ...], root: Path) -> None:
     heavy = HEAVY if words else HEAVY | {"pydantic"}
     code = (
