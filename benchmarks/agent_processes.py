@@ -36,7 +36,7 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_yaml
 from genlab.core.runtime import CPU_FIELDS, read_status
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 
 CLONES = ROOT / "build" / "agent"
 PEER = ROOT / "build" / "aideml"
@@ -142,7 +142,7 @@ class AgentRun:
 
 def find_clone(commit: str) -> Path:
     """A clone of this repository at a commit, made once."""
-    full = git.resolve(ROOT, commit)
+    full = git.resolve_commit(ROOT, commit)
     clone = CLONES / full[:12]
     if not (clone / ".git" / "ready").exists():
         shutil.rmtree(clone, ignore_errors=True)
@@ -203,7 +203,7 @@ def run_agent(tree: Path, designs: Path, attempts: int, seeds: int = 1) -> Agent
     agent: dict[str, Any] = UNLIMITED | QUICK | {"seeds": seeds, "max_iterations": attempts}
     agent |= {"mode": "loop", "backend": "openai", "compare_with_search": False}
     agent["planning.model"] = "scripted"
-    params = change(
+    params = apply_changes(
         read_yaml(tree / "params.yaml"),
         {f"agent.{key}": value for key, value in agent.items()},
         "agent_measures",

@@ -245,7 +245,7 @@ def baselines(
     if any(name.startswith("pythae") for name in names):
         package = baseline_models.PYTHAE[0].replace("==", "-")
         baseline_models.install_pythae(Path(user_cache_dir("genlab")) / package)
-    engine.deterministic(0, 1)
+    engine.make_deterministic(0, 1)
     judge = Judge(data, judges)
     comparison = Comparison(data, rows, judge)
     ours = Settings(OURS, epochs=epochs)
@@ -293,7 +293,7 @@ def describe(
         "search_seconds": search_seconds,
         "params": params,
         "n": judge.n,
-        "machine": engine.machine(),
+        "machine": engine.describe_machine(),
         "rows": rows,
         "search": [{key: row[key] for key in (*keys, *numbers)} for row in searched],
     }

@@ -26,7 +26,7 @@ import typer
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
-from genlab.core.stats import share_interval, student_interval
+from genlab.core.stats import student_interval, wilson_interval
 from genlab.evaluation.reports.targets import Target, read_targets
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,7 +65,7 @@ class Result:
     @classmethod
     def rate(cls, key: str, hits: int, n: int, seeds: Sequence[int] = (0,)) -> Result:
         """A rate with Wilson's interval."""
-        interval = share_interval(hits, n)
+        interval = wilson_interval(hits, n)
         return cls(key, hits / n, (interval["low"], interval["high"]), n, seeds)
 
     @classmethod
@@ -85,8 +85,8 @@ class Result:
         hits_2, n_2 = subtrahend
         rate_1 = hits_1 / n_1
         rate_2 = hits_2 / n_2
-        interval_1 = share_interval(hits_1, n_1)
-        interval_2 = share_interval(hits_2, n_2)
+        interval_1 = wilson_interval(hits_1, n_1)
+        interval_2 = wilson_interval(hits_2, n_2)
         difference = rate_1 - rate_2
         below = math.hypot(rate_1 - interval_1["low"], interval_2["high"] - rate_2)
         above = math.hypot(interval_1["high"] - rate_1, rate_2 - interval_2["low"])

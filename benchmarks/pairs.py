@@ -139,7 +139,7 @@ def run_pairs(
     name: str, measure: Callable[[Path, dict[str, str]], Run], baseline: str, pairs: int
 ) -> Iterator[tuple[Run, Run]]:
     """Runs of the baseline and of HEAD in turn; those that are kept are not run again."""
-    commits = [git.resolve(ROOT, commit) for commit in (baseline, "HEAD")]
+    commits = [git.resolve_commit(ROOT, commit) for commit in (baseline, "HEAD")]
     for number in range(pairs):
         before, after = (run_once(name, measure, commit, number) for commit in commits)
         yield before, after

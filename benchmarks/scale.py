@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.harness import ROOT, Result, benchmark, run_measured
 from genlab.core.io import read_yaml, write_json
 from genlab.core.params import load_params
-from genlab.core.workers import import_ray, spread
+from genlab.core.workers import import_ray, parallel_map
 from genlab.datasets.arc_grids import make_distribution
 from genlab.datasets.shards import SHARD, Shard, draw_shard
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
@@ -38,7 +38,7 @@ def cluster() -> Iterator[Result]:
     pieces = [Shard(distribution, SHARD, (0, index), excluded) for index in range(1, COUNT + 1)]
 
     def digests(**engine: Any) -> Iterator[str]:
-        for content in spread(draw_shard, pieces, params.with_overrides(**engine)):
+        for content in parallel_map(draw_shard, pieces, params.with_overrides(**engine)):
             yield hashlib.sha256(content).hexdigest()
 
     expected = list(digests(workers=1))

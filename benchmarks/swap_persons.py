@@ -24,7 +24,7 @@ from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.persons import from_left
 from genlab.core.errors import GenlabError
-from genlab.core.stats import share_interval, student_interval
+from genlab.core.stats import student_interval, wilson_interval
 
 HELD_OUT = {"party-turned-heads": 3, "window-four-avatars": 4}
 """The number of persons in the template of each case."""
@@ -73,7 +73,7 @@ def person_interval(held: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
     """
     rates = [float(np.mean(values)) for values in held.values()]
     if min(rates) == 1.0:
-        return float(share_interval(len(rates), len(rates))["low"]), 1.0
+        return float(wilson_interval(len(rates), len(rates))["low"]), 1.0
     interval = student_interval(rates)
     return max(interval["low"], 0.0), min(interval["high"], 1.0)
 

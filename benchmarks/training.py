@@ -72,7 +72,7 @@ def training(repeats: Repeats = 15) -> Iterator[Result]:
 def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
     """A trainer of the default params on one thread, and a step of it that trains everything."""
     params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
-    engine.deterministic(params.seed, 1)
+    engine.make_deterministic(params.seed, 1)
     make_items, classes = CASES[dataset]
     items = make_items(params)
     task = make_task(params, items[:19_000], classes)
@@ -121,7 +121,12 @@ def profile(
             print(f"  {part:<22}{seconds / whole:6.1%}")
     command = f"python {RUN} profile --dataset {dataset} --steps {steps}"
     known = read_json(PROFILE, producer_command=command) if PROFILE.exists() else {}
-    entry = {"command": command, "steps": steps, "machine": engine.machine(), "seconds": found}
+    entry = {
+        "command": command,
+        "steps": steps,
+        "machine": engine.describe_machine(),
+        "seconds": found,
+    }
     write_json(PROFILE, dict(sorted({**known, dataset: entry}.items())))
 
 

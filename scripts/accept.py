@@ -84,7 +84,7 @@ def main() -> None:
     """Compare and accept; exit with 1 where an output differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", help="commit whose results are committed")
-    commit = git.resolve(ROOT, parser.parse_args().commit)
+    commit = git.resolve_commit(ROOT, parser.parse_args().commit)
     before = run_side(check_out(commit), PLACE / commit[:12] / "small")
     after = run_side(ROOT, PLACE / f"tree-{digest_tree(ROOT)[:12]}" / "small")
     outcomes = compare_sides(before, after)

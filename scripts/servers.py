@@ -29,7 +29,7 @@ from genlab.agent.record import read_run
 from genlab.agent.workspace import JOURNAL, Workspace
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import read_json, read_yaml, write_json
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 from genlab.llm.journal import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -182,7 +182,7 @@ def write_params(folder: Path, url: str, mode: str = "loop") -> None:
     """Write params.yaml with the tiny budget."""
     values = {**TINY, "agent.planning.base_url": url, "agent.mode": mode}
     with (folder / "params.yaml").open("w", encoding="utf-8") as file:
-        YAML().dump(change(read_yaml(ROOT / "params.yaml"), values, "servers"), file)
+        YAML().dump(apply_changes(read_yaml(ROOT / "params.yaml"), values, "servers"), file)
 
 
 def call_genlab(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -23,7 +23,7 @@ from scripts.summary import describe_next, describe_stages
 from genlab.core import git
 from genlab.core.errors import run_cli
 from genlab.core.io import read_yaml
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 
 ROOT = Path(__file__).resolve().parent.parent
 # Learnt in 2 to 3 minutes on two cores, at the default beta.
@@ -97,7 +97,7 @@ def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(source / name, target / name)
     with (target / "params.yaml").open("w", encoding="utf-8") as file:
-        YAML().dump(change(read_yaml(source / "params.yaml"), params, "smoke"), file)
+        YAML().dump(apply_changes(read_yaml(source / "params.yaml"), params, "smoke"), file)
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "The working tree"]):
         subprocess.run(["git", *command], cwd=target, check=True, env={**os.environ, **IDENTITY})
     return target

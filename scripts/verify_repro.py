@@ -63,7 +63,7 @@ EXCEPTIONS = (
 
 def written_files(clone: Path) -> set[str]:
     """Files below PLACES that the clone's commit lacks or has otherwise, removed ones included."""
-    listed = git.ask(clone, "ls-files", "-z", "--others", "--modified", "--", *PLACES)
+    listed = git.run_git(clone, "ls-files", "-z", "--others", "--modified", "--", *PLACES)
     if not listed:
         raise GenlabError(f"{clone}: no stage has written a file there; run: make verify-repro")
     return set(listed.decode().strip("\0").split("\0"))

@@ -33,7 +33,7 @@ def main() -> None:
     options = parse_options(Options)
     params = options.params
     dataset = params.dataset(options.dataset)
-    engine.deterministic(params.seed, params.threads)
+    engine.make_deterministic(params.seed, params.threads)
     paths = EvaluationPaths(
         data=options.data_path,
         judges=options.judges,

@@ -26,10 +26,10 @@ def experiments(
     experiment that fails does not stop the others.
     """
     from genlab.experiments.results import RESULTS_FILE
-    from genlab.experiments.run import choose, load_experiments, run_pending
+    from genlab.experiments.run import load_experiments, run_pending, select_experiments
 
     described = load_experiments("experiments.yaml", only=only or ())
-    chosen = choose(described, only or [])
+    chosen = select_experiments(described, only or [])
     finished, failures = run_pending(described, chosen, jobs=jobs, force=force)
     print(f"{finished} run, {len(failures)} failed; results in {RESULTS_FILE}")
     if failures:

@@ -12,7 +12,7 @@ from genlab.core.errors import run_cli
 from genlab.core.io import write_json
 from genlab.core.params import load_params
 from genlab.core.params.options import StageOptions, parse_options
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
 from genlab.datasets.own import digest_listing
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     source = load_params(complete=False).dataset(options.dataset).source
-    files = digest_listing(find_place(source.path)) if source else ""
+    files = digest_listing(resolve_path(source.path)) if source else ""
     target = Path("results/sources", f"{options.dataset}.json")
     write_json(target, {"files": files})
     print(target)

@@ -32,7 +32,7 @@ def main() -> None:
     options = parse_options(Options)
     params = options.params
     dataset = params.dataset(options.dataset)
-    engine.deterministic(params.seed)
+    engine.make_deterministic(params.seed)
     folder = options.place("data/checkpoints/DATASET")
     plots = options.place("plots/DATASET", "training")
     results = options.place("results/DATASET", "training.json")

@@ -44,7 +44,7 @@ def measure_reference(params: Params) -> dict[str, Any]:
 
 def train(params: Params, data: Data) -> VAE:
     """Train on the agent's training part."""
-    engine.deterministic(params.seed)
+    engine.make_deterministic(params.seed)
     images, val = (part.items.transpose(0, 2, 3, 1) for part in (data.train, data.validation))
     with tempfile.TemporaryDirectory() as state:
         task = make_task(params, images, LEVELS)

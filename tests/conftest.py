@@ -67,7 +67,7 @@ def outside_any_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(autouse=True)
 def denormals() -> Iterator[None]:
-    """What `engine.deterministic` sets for its process must not outlive the test that calls it."""
+    """Undo, after each test, what `engine.make_deterministic` sets for the whole process."""
     yield
     torch.set_flush_denormal(False)
 

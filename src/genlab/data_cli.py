@@ -142,12 +142,12 @@ def _make_source(path: Path, stated: Mapping[str, Any]) -> SourceParams:
     """Check options. Raises GenlabError that names the faulty one."""
     from pydantic import ValidationError
 
-    from genlab.core.errors import invalid
+    from genlab.core.errors import to_genlab_error
 
     try:
         return SourceParams.model_validate({"path": str(path), **stated})
     except ValidationError as error:
-        raise invalid(error, "options", SourceParams.model_fields) from error
+        raise to_genlab_error(error, "options", SourceParams.model_fields) from error
 
 
 def _read(source: SourceParams, sheet: Path | None) -> OwnItems:

@@ -111,7 +111,7 @@ def load_model(name: str, params: Params | None = None) -> TrainedModel:
     params.dataset(name)
     path = find_checkpoint(name)
     model, _ = load_checkpoint(path, producer_command=f"dvc repro train@{name}")
-    return TrainedModel(name, model.to(engine.device(params.device)), params)
+    return TrainedModel(name, model.to(engine.select_device(params.device)), params)
 
 
 def draw_sheet(path: Path, rows: Sequence[Items]) -> None:

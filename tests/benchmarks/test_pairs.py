@@ -37,7 +37,7 @@ def test_builds_take_turns_and_what_is_kept_is_not_run_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairs, "PLACE", tmp_path)
-    head = git.resolve(pairs.ROOT, "HEAD")
+    head = git.resolve_commit(pairs.ROOT, "HEAD")
     measured = []
 
     def measure(clone: Path, environment: dict[str, str]) -> dict[str, Any]:

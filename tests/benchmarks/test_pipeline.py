@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks import pipeline
-from genlab.core.params import digest, load_params
+from genlab.core.params import digest_values, load_params
 from genlab.evaluation.reports import context
 
 
@@ -88,7 +88,7 @@ def test_one_model_is_judged_by_this_benchmark_alone(
     monkeypatch.chdir(root)
     monkeypatch.setitem(pipeline.REGISTRY, "baselines", ())
     params = load_params().resolve("fashion_mnist")["train"]
-    compared = digest(params if current else {**params, "epochs": 1})
+    compared = digest_values(params if current else {**params, "epochs": 1})
     monkeypatch.setattr(context, "read_json", lambda *_, **__: {"params": compared})
     [result] = pipeline.one_model({"images.ssim": 0.9})
     assert (result.value, result.command) == (

@@ -18,8 +18,8 @@ from genlab.core.code import (
     DOCUMENTED,
     EXCEPTIONS,
     describe_syntax,
-    digest,
     digest_code,
+    digest_sources,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -272,19 +272,19 @@ def test_a_change_makes_exactly_the_stages_stale_that_use_the_module(
 
 
 def test_caches_and_hidden_files_are_left_out(repository: Path) -> None:
-    before = digest(["genlab"], repository)
+    before = digest_sources(["genlab"], repository)
     for name in (".part", "__pycache__/new.cpython-311.pyc"):
         path = repository / "src/genlab/grids" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("a = 1\n")
-    assert digest(["genlab"], repository) == before
+    assert digest_sources(["genlab"], repository) == before
     (repository / "src/genlab/grids/new.py").write_text("")
-    assert digest(["genlab"], repository) != before
+    assert digest_sources(["genlab"], repository) != before
 
 
 def test_a_name_without_a_file_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"genlab\.grid"):
-        digest(["genlab.grid"])
+        digest_sources(["genlab.grid"])
 
 
 def name_module(path: Path) -> str:

@@ -37,7 +37,7 @@ def torch_state():
 @pytest.mark.usefixtures("torch_state")
 def test_the_same_seed_draws_the_same_numbers() -> None:
     def draw(seed: int) -> tuple[float, ...]:
-        generator = engine.deterministic(seed)
+        generator = engine.make_deterministic(seed)
         return (generator.random(), random.random(), np.random.rand(), torch.rand(1).item())
 
     first = draw(3)
@@ -47,7 +47,7 @@ def test_the_same_seed_draws_the_same_numbers() -> None:
 
 @pytest.mark.usefixtures("torch_state")
 def test_determinism_is_asked_of_torch_and_of_child_processes() -> None:
-    engine.deterministic(0, threads=1)
+    engine.make_deterministic(0, threads=1)
     assert torch.are_deterministic_algorithms_enabled()
     assert torch.get_num_threads() == 1
     assert os.environ["OMP_NUM_THREADS"] == "1"
@@ -64,15 +64,15 @@ def test_numpy_adds_in_one_thread() -> None:
 def test_provenance_names_the_commit_and_whether_it_was_dirty(tmp_path: Path) -> None:
     data, params = tmp_path / "data.bin", load_params(FILE)
     data.write_bytes(b"abc")
-    outside = engine.provenance(params, data)
+    outside = engine.collect_provenance(params, data)
     assert outside["commit"] is outside["dirty"] is None
     run_in(tmp_path, "git", "init", "-q")
     run_in(tmp_path, "git", "add", ".")
     run_in(tmp_path, "git", "commit", "-q", "-m", "one")
-    found = engine.provenance(params, data)
+    found = engine.collect_provenance(params, data)
     assert found["commit"] == run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
     assert found["dirty"] is False
     assert found["params"] == params.digest()
     assert found["data"].startswith("ba7816bf")
     data.write_bytes(b"abcd")
-    assert engine.provenance(params, data)["dirty"] is True
+    assert engine.collect_provenance(params, data)["dirty"] is True

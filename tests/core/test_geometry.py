@@ -10,7 +10,7 @@ from refusals import refused
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.core.params.catalogue import PUBLISHED
-from genlab.core.params.geometry import require_fitting
+from genlab.core.params.geometry import check_shapes
 from genlab.vae.models.vae import VAE
 from genlab.vae.training.tasks import make_task
 
@@ -24,7 +24,7 @@ def _params(dataset: str, **changes: Any) -> Any:
 
 def _build(params: Any, dataset: str) -> VAE:
     chosen = params.dataset(dataset)
-    require_fitting(params, chosen, "tiny")
+    check_shapes(params, chosen, "tiny")
     grids = np.zeros((2, chosen.side, chosen.side), np.uint8)
     items = grids if chosen.kind == "grids" else tiny.images(2, 0, chosen.side, chosen.channels)
     return VAE(make_task(params, items, chosen.classes).architecture)
@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     params = _params(dataset, **changes)
     with pytest.raises(GenlabError) as error:
-        require_fitting(params, params.dataset(dataset), "tiny")
+        check_shapes(params, params.dataset(dataset), "tiny")
     assert error.value.key == key
     assert says in str(error.value)
 

@@ -16,7 +16,7 @@ from genlab.core.params.catalogue import PUBLISHED
 from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.core.params.renamed import RENAMED
 from genlab.core.params.sections import Kind, Section, neutral
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
@@ -189,7 +189,7 @@ def test_an_unknown_dataset_is_named() -> None:
 @pytest.mark.parametrize("place", ["beta_mx", "grids.sze", "grd.size", "seed.x"])
 def test_a_change_of_an_unknown_key_is_refused(place: str) -> None:
     with pytest.raises(GenlabError) as error:
-        change(DEFAULTS, {"grids.size": 8, place: 1}, "x")
+        apply_changes(DEFAULTS, {"grids.size": 8, place: 1}, "x")
     assert error.value.key == place
 
 

@@ -10,7 +10,7 @@ from PIL import Image, ImageCms
 from profiles import SPACES, encode_in, make_profile
 
 from genlab.core import picture
-from genlab.core.picture import Unreadable, decode, is_picture, turn_upright
+from genlab.core.picture import UnreadablePictureError, decode, is_picture, turn_upright
 
 RED, BLUE = (200, 30, 20), (20, 30, 200)
 
@@ -135,14 +135,14 @@ def test_a_large_jpeg_is_reduced_while_it_is_decoded() -> None:
     ids=["empty", "page", "truncated", "heic"],
 )
 def test_what_cannot_be_read_names_the_file(data: bytes, words: str) -> None:
-    with pytest.raises(Unreadable, match=words) as refused:
+    with pytest.raises(UnreadablePictureError, match=words) as refused:
         decode(data, "holiday/1.png")
     assert str(refused.value.path) == "holiday/1.png"
 
 
 def test_a_picture_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(picture, "MAX_PIXELS", 100)
-    with pytest.raises(Unreadable) as refused:
+    with pytest.raises(UnreadablePictureError) as refused:
         decode(encode(two_tones()), "scan.png")
     assert (str(refused.value.path), refused.value.fix) == ("scan.png", "reduce it")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genlab.core.text import map_strings, printable
+from genlab.core.text import make_printable, map_strings
 
 HOSTILE = st.text(alphabet=st.sampled_from(list("\x1b\x9b[]0;31mA\x07\\\n\t\r\u202e\u200b\ud800")))
 
@@ -14,10 +14,10 @@ HOSTILE = st.text(alphabet=st.sampled_from(list("\x1b\x9b[]0;31mA\x07\\\n\t\r\u2
 @given(st.text() | HOSTILE)
 @example("\x1b\x1b[31m")
 def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
-    clean = printable(text)
+    clean = make_printable(text)
     assert not [c for c in clean if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"]
     assert not set(clean) & set("\u200b\u200e\u200f\u202a\u202b\u202d\u202e\u2066\u2069\ufeff")
-    assert printable(clean) == clean
+    assert make_printable(clean) == clean
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
     ],
 )
 def test_visible_text_stays(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 def test_strings_are_changed_at_any_depth() -> None:

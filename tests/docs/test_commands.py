@@ -31,7 +31,7 @@ from genlab.cli import app as genlab_app
 from genlab.cli import load_command
 from genlab.core.io import read_yaml
 from genlab.core.params import load_params
-from genlab.experiments.run import change, choose, load_experiments
+from genlab.experiments.run import apply_changes, load_experiments, select_experiments
 
 pytestmark = pytest.mark.slow
 
@@ -150,7 +150,7 @@ def parse(words: list[str], folder: Path) -> None:
     elif rest[0] in ("stages/experiments.py", "stages/report.py"):
         parse_click(load_command(Path(rest[0]).stem), rest[1:])
         names = [rest[i + 1] for i, word in enumerate(rest) if word == "--only"]
-        choose(load_experiments("experiments.yaml"), names)
+        select_experiments(load_experiments("experiments.yaml"), names)
     else:
         assert not rest[1:], f"the options of {rest[0]} are not known here"
         assert (ROOT / rest[0]).is_file(), f"no {rest[0]}"
@@ -160,7 +160,7 @@ def parse(words: list[str], folder: Path) -> None:
 def project(reproduced: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone in which the pipeline has run, of grids alone, with own grids and one workspace."""
     target = copy_clone(reproduced, tmp_path_factory.mktemp("docs") / "genlab")
-    params = change(read_yaml(target / "params.yaml"), {"datasets": ["arc_grids"]}, "docs")
+    params = apply_changes(read_yaml(target / "params.yaml"), {"datasets": ["arc_grids"]}, "docs")
     YAML().dump(params, target / "params.yaml")
     run_in(target, "git", "commit", "--quiet", "--all", "--message", "Grids alone")
     side = SIZE["grids.size"]

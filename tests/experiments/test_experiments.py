@@ -26,10 +26,10 @@ from genlab.experiments.results import (
 from genlab.experiments.run import (
     CODE,
     Experiment,
-    choose,
     load_experiments,
     run_experiment,
     run_pending,
+    select_experiments,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -261,12 +261,17 @@ def test_an_experiment_that_does_not_fit_the_params_hinders_no_other(tmp_path: P
 @pytest.mark.usefixtures("table")
 def test_a_name_without_its_seed_takes_all_seeds() -> None:
     described = load_experiments("experiments.yaml")
-    assert [e.name for e in choose(described, ["seeds"])] == ["seeds-seed1", "seeds-seed2"]
-    assert [e.name for e in choose(described, ["seeds-seed2"])] == ["seeds-seed2"]
-    assert choose(described, ["beta"]) == choose(described, ["beta0", "seeds"])
-    assert choose(described, []) == described
+    assert [e.name for e in select_experiments(described, ["seeds"])] == [
+        "seeds-seed1",
+        "seeds-seed2",
+    ]
+    assert [e.name for e in select_experiments(described, ["seeds-seed2"])] == ["seeds-seed2"]
+    assert select_experiments(described, ["beta"]) == select_experiments(
+        described, ["beta0", "seeds"]
+    )
+    assert select_experiments(described, []) == described
     with pytest.raises(GenlabError, match="did you mean beta0"):
-        choose(described, ["beta00"])
+        select_experiments(described, ["beta00"])
 
 
 @pytest.mark.usefixtures("table")
@@ -276,8 +281,8 @@ def test_a_manual_experiment_runs_only_where_it_is_named_and_has_its_device(
     path = tmp_path / "manual.yaml"
     path.write_text("a: {why: a, params: {}}\nb: {why: b, manual: true, params: {device: cuda}}\n")
     described = load_experiments(path)
-    assert [one.name for one in choose(described, [])] == ["a"]
-    [named] = choose(described, ["b"])
+    assert [one.name for one in select_experiments(described, [])] == ["a"]
+    [named] = select_experiments(described, ["b"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(GenlabError, match="b: device must be one of auto"):
         run_experiment(named)
@@ -300,7 +305,7 @@ def test_a_run_is_current_as_long_as_params_and_model_code_stay(part: str, table
 
 @pytest.mark.usefixtures("table")
 def test_code_that_changes_between_runs_stops_the_rest(table: Path) -> None:
-    [experiment] = choose(load_experiments("experiments.yaml"), ["beta0"])
+    [experiment] = select_experiments(load_experiments("experiments.yaml"), ["beta0"])
     append(table / SOURCES["code"], "rate = 2\n")
     with pytest.raises(GenlabError, match="beta0: the files of code changed"):
         run_experiment(experiment)
@@ -357,7 +362,7 @@ def test_the_committed_table_is_valid_against_the_committed_params(
     assert [name for name in names if name not in runs.values()] == []
     for sweep in {sweep for one in described for sweep in one.sweep}:
         seeds: dict[str, list[int]] = {}
-        for one in choose(described, [sweep]):
+        for one in select_experiments(described, [sweep]):
             seeds.setdefault(one.entry, []).append(one.seed)
         more = {(0, 1, 2, 3, 4, 5)} if sweep == "long_run" else set()
         assert set(map(tuple, seeds.values())) == {(0, 1, 2)} | more

@@ -10,7 +10,7 @@ from scripts.summary import describe_next, describe_stages
 from genlab.core.io import read_yaml
 from genlab.core.params import parse_params
 from genlab.core.runtime import STAGES_LOG
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = """
@@ -74,6 +74,6 @@ def test_what_the_models_reconstruct_is_one_line(folder: Path) -> None:
 
 
 def test_the_task_is_learnt_at_the_default_beta() -> None:
-    params = parse_params(change(read_yaml(ROOT / "params.yaml"), SMALL, "smoke"), "smoke")
+    params = parse_params(apply_changes(read_yaml(ROOT / "params.yaml"), SMALL, "smoke"), "smoke")
     assert params.beta_max == 1.0
     assert not {"beta_max", "beta_schedule", "free_bits"} & SMALL.keys()

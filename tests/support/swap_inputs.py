@@ -27,7 +27,7 @@ from genlab.benchmark.cases.files import write_case
 from genlab.benchmark.cases.generate import generate
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.core.params.sections import SourceParams
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
 from genlab.datasets.readers.opening import read_pictures
 from genlab.llm import embedded
 from genlab.web.problems import Refusal
@@ -369,7 +369,7 @@ def options_with_an_equals_sign_mean_the_home_folder(folder: Path) -> None:
 @sibling(TILDE)
 def an_unknown_user_has_no_home_folder(folder: Path) -> None:
     with home(folder):
-        assert find_place("~nobody-of-that-name/x") == Path("~nobody-of-that-name/x")
+        assert resolve_path("~nobody-of-that-name/x") == Path("~nobody-of-that-name/x")
         with refused("~nobody-of-that-name/x"):
             load_cases(Path("~nobody-of-that-name/x"))
 

@@ -11,7 +11,7 @@ import torch
 
 from genlab.core.io import read_yaml
 from genlab.core.params import parse_params
-from genlab.experiments.run import change
+from genlab.experiments.run import apply_changes
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
@@ -39,7 +39,7 @@ def test_the_preset_takes_a_step_at_a_small_size(
     entry = read_yaml(ROOT / "experiments.yaml")["gpu"]
     assert (entry["manual"], entry["dataset"]) == (True, DATASET)
     changes = {**entry["params"], **SMALLER, "compile": compiled}
-    params = parse_params(change(read_yaml(ROOT / "params.yaml"), changes, "gpu"), "gpu")
+    params = parse_params(apply_changes(read_yaml(ROOT / "params.yaml"), changes, "gpu"), "gpu")
     params = params.for_dataset(DATASET)
     assert (params.precision, params.prior_heads) == ("bfloat16", entry["params"]["prior_heads"])
     # The whole graph and its gradient, without the minutes of a C++ compiler

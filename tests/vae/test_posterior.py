@@ -5,7 +5,7 @@ import pytest
 import tiny
 import torch
 
-from genlab.core.engine import threads_of_torch
+from genlab.core.engine import torch_threads
 from genlab.evaluation.metrics.likelihood import iwae
 from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 from genlab.vae.sampling import posterior
@@ -66,7 +66,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
     model, items = case
     found = []
     for threads in (1, 3):
-        with threads_of_torch(threads):
+        with torch_threads(threads):
             inferred = vars(posterior.infer(model, items, seed=4))
             weights = posterior.log_importance_weights(model, items, 4, seed=0)
             found.append([*inferred.values(), weights])

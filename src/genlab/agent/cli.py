@@ -156,7 +156,7 @@ def tool(
     from genlab.agent.library.toolbox import Toolbox
     from genlab.agent.tools.functions import function_schemas, run
     from genlab.agent.workspace import find_workspace
-    from genlab.core.text import printable
+    from genlab.core.text import make_printable
 
     if not name:
         for schema in function_schemas():
@@ -172,7 +172,7 @@ def tool(
             stack.enter_context(tools.using(stack.enter_context(box)))
         found = run(name, stated)
     text = found if isinstance(found, str) else json.dumps(found, indent=2)
-    typer.echo("done" if found is None else printable(text))
+    typer.echo("done" if found is None else make_printable(text))
 
 
 @app.command("report")

@@ -17,8 +17,8 @@ from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import SEARCH_BUDGET, AgentParams, Params, load_params
-from genlab.core.params.catalogue import DRAWN
-from genlab.core.places import find_beside, find_place
+from genlab.core.params.catalogue import DUMMY_DATASET
+from genlab.core.paths import resolve_beside, resolve_path
 
 LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
@@ -58,7 +58,7 @@ class Settings:
         left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
         params = self.params.model_dump(mode="json", exclude=left_out)
         files = self._digest_data()
-        transcript = find_beside(Path(), self.params.transcript)
+        transcript = resolve_beside(Path(), self.params.transcript)
         if self.params.backend == "replay" and transcript.is_file():
             files.append(sha256(transcript))
         # Prompts have the user's words, which search does not read.
@@ -76,7 +76,7 @@ class Settings:
     def _digest_data(self) -> list[str]:
         """SHA-256 of every file of the data, and of the classifiers that images are compared by."""
         name, _, own = self.goal.dataset.partition(":")
-        source = find_place(own) if own else self.data / name
+        source = resolve_path(own) if own else self.data / name
         paths = [source, *sorted(source.rglob("*"))]
         if self.goal.metric == "frechet_distance" and not own:
             from genlab.evaluation.metrics.judges import FILE, released_file
@@ -111,7 +111,7 @@ class Settings:
         agent = params.agent
         own = params.own_images
         goal = parse_goal(agent.goal, dataset=agent.dataset, own=own)
-        known = [name for name in (*DATASETS, *own) if name in (*params.datasets, DRAWN)]
+        known = [name for name in (*DATASETS, *own) if name in (*params.datasets, DUMMY_DATASET)]
         if goal.dataset not in known:
             raise GenlabError(
                 f"params.yaml: agent.dataset must be one of {', '.join(known)}, got"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from genlab.agent.architecture.schema import ModelConfig
 from genlab.agent.architecture.training import Training
 from genlab.agent.workspace import REGISTRY, Workspace, hold
-from genlab.core.errors import GenlabError, violations
+from genlab.core.errors import GenlabError, list_violations
 from genlab.core.io import read_json, write_json
 
 Verdict = Literal["", "met", "missed", "undecided", "failed"]
@@ -150,7 +150,9 @@ class Registry:
             try:
                 found.append(Attempt.model_validate(read_json(path, producer_command=fix)))
             except ValidationError as error:
-                fault = f"{violations(error)[0][1]}; start a new workspace, or make it with: {fix}"
+                fault = (
+                    f"{list_violations(error)[0][1]}; start a new workspace, or make it with: {fix}"
+                )
                 raise GenlabError(f"{path}: {fault}") from error
         return sorted(found, key=lambda each: (each.timestamp, each.run_id))
 

@@ -31,7 +31,7 @@ _DATA = (
     "genlab.datasets.splits",
     "genlab.grids",
 )
-_OWN_DATA = ("genlab.core.picture", "genlab.core.places", "genlab.datasets.readers")
+_OWN_DATA = ("genlab.core.picture", "genlab.core.paths", "genlab.datasets.readers")
 _READ = (
     *_OWN_DATA,
     "genlab.datasets.emoji",
@@ -146,7 +146,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.benchmark",
         "genlab.core.io",
         "genlab.core.picture",
-        "genlab.core.places",
+        "genlab.core.paths",
         "genlab.core.stats",
         "genlab.core.text",
         "genlab.llm",
@@ -196,7 +196,7 @@ DOCUMENTED: Mapping[str, str] = {
 
 def digest_code(result: str, root: Path | None = None) -> str:
     """SHA-256 of the code that decides a row of DECIDES, by meaning; see `digest`."""
-    return digest(DECIDES[result], root)
+    return digest_sources(DECIDES[result], root)
 
 
 def add_code(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -204,7 +204,7 @@ def add_code(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any
     return {stage: {"code": digest_code(stage), **read} for stage, read in values.items()}
 
 
-def digest(names: Iterable[str], root: Path | None = None) -> str:
+def digest_sources(names: Iterable[str], root: Path | None = None) -> str:
     """SHA-256 of modules, or of packages with all files in them, by meaning.
 
     names: dotted, such as `genlab.vae.models`, `stages.train`, or of another file

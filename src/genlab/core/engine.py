@@ -23,7 +23,7 @@ PACKAGES = ("genlab", "numpy", "scipy", "torch", "torchvision", "dvc")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-def device(name: str) -> torch.device:
+def select_device(name: str) -> torch.device:
     """The torch device called `name`; `auto` takes cuda, else mps, else cpu.
 
     Raises a `GenlabError` for a device that this machine or this torch has not got.
@@ -36,11 +36,11 @@ def device(name: str) -> torch.device:
     return torch.device(present[0] if name == "auto" else name)
 
 
-def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
+def make_deterministic(seed: int, threads: int = 1) -> np.random.Generator:
     """Seed every generator, ask torch for deterministic algorithms, and set the thread count.
 
     Returns a numpy generator of the same seed. The number of threads is part of what makes a
-    floating-point sum the same: `threads_of_torch` alone changes it for a while.
+    floating-point sum the same: `torch_threads` alone changes it for a while.
     """
     # cuBLAS is deterministic only with this workspace, and only if it is set before its first use.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -61,7 +61,7 @@ def deterministic(seed: int, threads: int = 1) -> np.random.Generator:
 
 
 @contextmanager
-def threads_of_torch(threads: int) -> Iterator[None]:
+def torch_threads(threads: int) -> Iterator[None]:
     """Give torch's operators so many threads until the context is left."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -71,7 +71,7 @@ def threads_of_torch(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """What the numbers of a run were measured on: CPU, cores, memory in GiB, GPU, versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
@@ -85,14 +85,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
+def collect_provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
     """Where a result comes from: commit, command, params, data, versions and machine.
 
     `commit` and `dirty` are None outside a git repository. `data` is the SHA-256 of the file
     `data_path`.
     """
-    commit = git.ask(Path(), "rev-parse", "HEAD")
-    changes = git.ask(Path(), "status", "--porcelain", "--untracked-files=no")
+    commit = git.run_git(Path(), "rev-parse", "HEAD")
+    changes = git.run_git(Path(), "status", "--porcelain", "--untracked-files=no")
     return {
         "commit": commit and commit.decode().strip(),
         "dirty": None if commit is None else bool(changes),
@@ -100,7 +100,7 @@ def provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
         "params": params.digest(),
         "data": sha256(data_path),
         "versions": {package: version(package) for package in PACKAGES},
-        "machine": machine(),
+        "machine": describe_machine(),
     }
 
 

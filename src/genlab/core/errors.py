@@ -58,17 +58,19 @@ class GenlabError(Exception):
         self.fix = fix
 
 
-def invalid(error: ValidationError, source: str | Path, known: Iterable[str] = ()) -> GenlabError:
+def to_genlab_error(
+    error: ValidationError, source: str | Path, known: Iterable[str] = ()
+) -> GenlabError:
     """Turn pydantic's error into one line: the first violated rule, and how many more there are.
 
     known: words that a misspelt key is compared with.
     """
-    (key, line), *others = violations(error, known)
+    (key, line), *others = list_violations(error, known)
     more = f" (and {len(others)} more)" if others else ""
     return GenlabError(f"{source}: {line}{more}", key=key or None, path=source)
 
 
-def violations(error: ValidationError, known: Iterable[str] = ()) -> list[tuple[str, str]]:
+def list_violations(error: ValidationError, known: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Key and line of every violated rule, those of misspelt keys before those of missing ones."""
     found = []
     for rule in sorted(error.errors(), key=lambda rule: rule["type"] == "missing"):
@@ -113,7 +115,7 @@ def run_cli(main: Callable[[], object]) -> None:
             stream.reconfigure(errors="backslashreplace")
     sys.argv[1:] = [_expand_home(argument) for argument in sys.argv[1:]]
     try:
-        with runtime.stage_of_dvc():
+        with runtime.dvc_stage():
             main()
     except GenlabError as error:
         _exit(f"error: {error}", EXIT_ERROR)

@@ -88,10 +88,10 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
     try:
         value = json.loads(_read(path, producer_command))
     except (ValueError, RecursionError) as error:
-        raise unfit(path, f"is truncated or not JSON ({error})", producer_command) from error
+        raise file_error(path, f"is truncated or not JSON ({error})", producer_command) from error
     found = value.get("kind") if isinstance(value, dict) else None
     if kind is not None and found != kind:
-        raise unfit(path, f"holds {found or 'something else'}, not {kind}", producer_command)
+        raise file_error(path, f"holds {found or 'something else'}, not {kind}", producer_command)
     return value
 
 
@@ -167,13 +167,15 @@ def read_npz(
     except Exception as error:  # numpy and zipfile raise almost anything on a damaged file
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         what = f"is truncated or no .npz of plain arrays ({reason})"
-        raise unfit(path, what, producer_command) from error
+        raise file_error(path, what, producer_command) from error
     wanted = {"kind": kind, "version": version}
     if kind is not None and header != wanted:
-        raise unfit(path, f"must hold {wanted}, found {header}", producer_command)
+        raise file_error(path, f"must hold {wanted}, found {header}", producer_command)
     for key in keys:
         if key not in arrays:
-            raise unfit(path, f"has no key {key!r} (it has {', '.join(names)})", producer_command)
+            raise file_error(
+                path, f"has no key {key!r} (it has {', '.join(names)})", producer_command
+            )
     return arrays
 
 
@@ -184,11 +186,11 @@ def map_npy(path: str | Path, *, producer_command: str) -> Array:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError as error:
-        raise unfit(path, "is missing", producer_command) from error
+        raise file_error(path, "is missing", producer_command) from error
     except OSError as error:  # such as no address space: mmap's errors name no file
         raise OSError(error.errno, error.strerror, str(path)) from error
     except Exception as error:
-        raise unfit(path, "is truncated or no .npy file", producer_command) from error
+        raise file_error(path, "is truncated or no .npy file", producer_command) from error
 
 
 def sha256(path: str | Path) -> str:
@@ -204,10 +206,10 @@ def _read(path: str | Path, producer_command: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise unfit(path, "is missing", producer_command) from error
+        raise file_error(path, "is missing", producer_command) from error
 
 
-def unfit(path: str | Path, what: str, producer_command: str) -> GenlabError:
+def file_error(path: str | Path, what: str, producer_command: str) -> GenlabError:
     """The error of a file that has to be made, or made again."""
     line = f"{path} {what}; make it with: {producer_command}"
     return GenlabError(line, path=path, fix=producer_command)

@@ -42,7 +42,7 @@ EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "Y
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class DecodedPicture:
     """A decoded picture.
 
     pixels: (height, width, 1 or 3); uint8, or what a deeper file holds: uint16, int32 or float32,
@@ -55,7 +55,7 @@ class Picture:
     traits: tuple[str, ...] = ()
 
 
-class Unreadable(GenlabError):  # noqa: N818 - it may be counted rather than raised
+class UnreadablePictureError(GenlabError):
     """A picture that cannot be read."""
 
 
@@ -68,22 +68,22 @@ def is_picture(start: bytes) -> bool:
 
 def decode(
     data: bytes, name: str, *, side: int = 0, background: str = "white", frame: int = 0
-) -> Picture:
+) -> DecodedPicture:
     """Decode an encoded picture.
 
     frame: number of the frame or page. side: of the square that it will be reduced to; a JPEG is
     then decoded at MARGIN times that or more; 0: whole. background: colour behind transparent
-    pixels. Raises Unreadable, naming `name`.
+    pixels. Raises UnreadablePictureError, naming `name`.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes, which are checked, and of damaged metadata
             return _decode(data, side, background, frame)
-    except Unreadable as error:
-        raise Unreadable(f"{name}: {error}", path=name, fix=error.fix) from error
+    except UnreadablePictureError as error:
+        raise UnreadablePictureError(f"{name}: {error}", path=name, fix=error.fix) from error
     except Exception as error:  # decoders raise whatever their libraries do
         reason = " ".join(str(error).split())[:160] or type(error).__name__
-        raise Unreadable(f"{name}: {_explain(data, reason)}", path=name) from error
+        raise UnreadablePictureError(f"{name}: {_explain(data, reason)}", path=name) from error
 
 
 def _explain(data: bytes, reason: str) -> str:
@@ -124,14 +124,16 @@ def _has_heif() -> bool:
     return True
 
 
-def _decode(data: bytes, side: int, background: str, frame: int) -> Picture:
+def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPicture:
     # Above twice this Pillow refuses a picture before its size is known.
     Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
     with Image.open(io.BytesIO(data), formats=_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             most = f"at most {MAX_PIXELS // 10**6} million are read"
-            raise Unreadable(f"it has {width} × {height} pixels; {most}", fix="reduce it")
+            raise UnreadablePictureError(
+                f"it has {width} × {height} pixels; {most}", fix="reduce it"
+            )
         traits = ["frames"] if getattr(image, "n_frames", 1) > 1 else []
         if frame:
             image.seek(frame)
@@ -152,10 +154,10 @@ def _decode(data: bytes, side: int, background: str, frame: int) -> Picture:
             if upright.mode == "I" and image.format in ("PPM", "PNG"):  # 16 bits, as Pillow reads
                 kind = np.dtype(np.uint16)
             traits.append(describe_depth(kind))
-            return Picture(pixels.astype(kind)[..., None], size, tuple(traits))
+            return DecodedPicture(pixels.astype(kind)[..., None], size, tuple(traits))
         plain = make_plain(upright, background, traits)
         pixels = np.asarray(plain)
-        return Picture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
+        return DecodedPicture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
 
 
 def describe_depth(kind: np.dtype[Any]) -> str:
@@ -223,7 +225,7 @@ def _is_deep(image: Image.Image) -> bool:
     return bool(max(bits if isinstance(bits, tuple) else (bits,)) > 8)
 
 
-def _decode_tiff(data: bytes, traits: list[str], page: int) -> Picture:
+def _decode_tiff(data: bytes, traits: list[str], page: int) -> DecodedPicture:
     """A page of a TIFF of more than 8 bits, by tifffile."""
     import tifffile
 
@@ -231,7 +233,7 @@ def _decode_tiff(data: bytes, traits: list[str], page: int) -> Picture:
         return read_page(file.pages[page], traits)
 
 
-def read_page(page: Any, traits: Sequence[str] = ()) -> Picture:
+def read_page(page: Any, traits: Sequence[str] = ()) -> DecodedPicture:
     """Read a page of a TIFF that tifffile has opened, upright. Raises what its decoders do."""
     pixels = page.asarray()
     if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
@@ -247,7 +249,7 @@ def read_page(page: Any, traits: Sequence[str] = ()) -> Picture:
     if pixels.shape[2] not in (1, 3):  # alpha, or further samples
         pixels = pixels[..., : 3 if pixels.shape[2] > 3 else 1]
         found.append("samples left")
-    return Picture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(found))
+    return DecodedPicture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(found))
 
 
 def turn_upright(pixels: Pixels, orientation: int) -> Pixels:

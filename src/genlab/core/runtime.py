@@ -28,7 +28,7 @@ PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are 
 
 
 @contextmanager
-def stage_of_dvc() -> Iterator[None]:
+def dvc_stage() -> Iterator[None]:
     """End with dvc, where dvc started this process; on leaving, append a line to `STAGES_LOG`.
 
     A line is a JSON object: `stage`, `dataset` (null where the stage has none), `started` (seconds
@@ -141,7 +141,7 @@ def follow_parent() -> None:
     Thread(target=follow, daemon=True).start()
 
 
-def end(pool: ProcessPoolExecutor) -> None:
+def kill_pool(pool: ProcessPoolExecutor) -> None:
     """End a pool, whatever its processes do.
 
     One that hangs or works on would hold up the end of this program; the executor has no word for

@@ -19,7 +19,7 @@ CHUNK = 64
 """Resamples per matrix product: bounds the memory at CHUNK x n weights."""
 
 
-def resampled_sums(
+def bootstrap_sums(
     terms: npt.ArrayLike, *, bootstrap: int, seed: int, groups: npt.ArrayLike | None = None
 ) -> Floats:
     """Sum `terms` over `bootstrap` resamples of its rows (Efron 1979).
@@ -72,7 +72,7 @@ def percentile_intervals(
     }
 
 
-def share_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
+def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """Wilson's score interval (1927) of a rate over independent items.
 
     Unlike the bootstrap's, it does not shrink to a point at rates of 0 and 1.
@@ -85,7 +85,7 @@ def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) ->
     """Means over items of each column, (n,), with `n` and bootstrap `intervals` by name."""
     rows = np.stack(list(columns.values()), axis=1).astype(np.float64)
     n, means = len(rows), rows.mean(axis=0).tolist()
-    resampled = resampled_sums(rows, bootstrap=bootstrap, seed=seed).T / n
+    resampled = bootstrap_sums(rows, bootstrap=bootstrap, seed=seed).T / n
     intervals = percentile_intervals(dict(zip(columns, resampled, strict=True)), n)
     return {**dict(zip(columns, means, strict=True)), "n": n, "intervals": intervals}
 
@@ -98,7 +98,7 @@ def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
     return {"low": float(mean - half), "high": float(mean + half), "n": len(column)}
 
 
-def scaled_interval(interval: Interval, factor: float) -> Interval:
+def scale_interval(interval: Interval, factor: float) -> Interval:
     """Convert an interval to a unit in which values are `factor` > 0 times as large."""
     low, high = interval["low"] * factor, interval["high"] * factor
     return {"low": low, "high": high, "n": int(interval["n"])}

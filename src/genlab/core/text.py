@@ -18,7 +18,7 @@ _INVISIBLE = re.compile(
 )
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Remove control, escape and bidirectional characters but line breaks and tabs.
 
     Lone surrogates, which no file can hold, become question marks.

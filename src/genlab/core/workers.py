@@ -93,7 +93,9 @@ def _hand_on(done: Future[Any], to: Future[Any]) -> None:
         to.set_result(done.result())
 
 
-def spread(function: Callable[..., Any], pieces: Iterable[Any], params: Params) -> Iterator[Any]:
+def parallel_map(
+    function: Callable[..., Any], pieces: Iterable[Any], params: Params
+) -> Iterator[Any]:
     """`map(function, pieces)` on the engine that the params name, in the order of the pieces.
 
     function: of a module, for its name is what another process gets. Raises what it raises, and a

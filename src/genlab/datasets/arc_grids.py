@@ -12,14 +12,14 @@ import numpy.typing as npt
 from genlab.core.code import digest_code
 from genlab.core.io import (
     UNFINISHED,
+    file_error,
     map_npy,
     read_json,
     read_npz,
     sha256,
-    unfit,
     write_npz,
 )
-from genlab.core.params import GridParams, Params, digest
+from genlab.core.params import GridParams, Params, digest_values
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
     generate_command,
@@ -72,7 +72,9 @@ def generate_grids(name: str, params: Params, folder: Path, count: int | None = 
     kept: Path | None = None
     if count > SHARD:
         code = digest_code("shards")
-        key = digest({**asdict(distribution), "count": count, "seed": params.seed, "code": code})
+        key = digest_values(
+            {**asdict(distribution), "count": count, "seed": params.seed, "code": code}
+        )
         kept = UNFINISHED / f"{name}-{key[:16]}"
         shards = write_shards(distribution, draw.grids, count, params, kept)
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: i
     tables = {split: take_objects(objects, chosen, count) for split, chosen in indices.items()}
     found = count_duplicates({s: [grid.tobytes() for grid in part] for s, part in splits.items()})
     if duplicates := sum(found.values()):
-        raise unfit(folder, f"holds {duplicates} duplicate grids", GENERATE)
+        raise file_error(folder, f"holds {duplicates} duplicate grids", GENERATE)
     distribution = GridDistribution(**generated["distribution"])
     nats = grid_nats(tables["test"], distribution, len(splits["test"]))
     facts: dict[str, Any] = {
@@ -203,7 +205,7 @@ def find_data_file(path: str | Path) -> Path:
     found = sorted(where.glob("simplified_dataset_*.npz"))
     if len(found) != 1:
         names = ", ".join(file.name for file in found) or "none"
-        raise unfit(
+        raise file_error(
             where, f"must hold one simplified_dataset_*.npz, found {names}", _command(where)
         )
     return found[0]
@@ -234,13 +236,13 @@ def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
     side = size or (grids.shape[-1] if grids.ndim else 0)
     if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
-        raise unfit(file, fault, _command(file))
+        raise file_error(file, fault, _command(file))
     most = COLOURS + _is_padded(file.parent)
     if grids.max() >= most:
         grid, row, col = np.unravel_index(np.argmax(grids >= most), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
-        raise unfit(file, fault, _command(file))
+        raise file_error(file, fault, _command(file))
     return grids
 
 

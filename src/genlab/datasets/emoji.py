@@ -15,7 +15,7 @@ import numpy as np
 from genlab.core.errors import GenlabError
 from genlab.core.params.catalogue import PUBLISHED
 from genlab.core.params.sections import ImageParams
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
 from genlab.datasets.images import Images, ImageSet, ImageSource, Labels
 
 FONT = "NotoColorEmoji.ttf"
@@ -88,7 +88,7 @@ def group_variants(sequences: Sequence[Sequence[int]], images: Images) -> Labels
 
 
 def _find_font(params: ImageParams) -> Path:
-    wanted = find_place(params.emoji_font or Path(params.raw) / FONT)
+    wanted = resolve_path(params.emoji_font or Path(params.raw) / FONT)
     system = [] if params.emoji_font else sorted(SYSTEM_FONTS.rglob(FONT))
     if found := next(filter(Path.is_file, [wanted, *system]), None):
         return found

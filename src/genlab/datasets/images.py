@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.io import atomic_write, map_npy, read_npz, unfit, write_npz
+from genlab.core.io import atomic_write, file_error, map_npy, read_npz, write_npz
 from genlab.core.params.catalogue import Dataset
 from genlab.datasets.manifests import (
     MANIFEST_FILE,
@@ -246,10 +246,10 @@ def load_images(
         expected = (manifest["counts"][split], *sides)
     except (LookupError, TypeError, ValueError) as error:
         fault = f"does not say how many images {split} has and their shape"
-        raise unfit(file.parent / MANIFEST_FILE, fault, command) from error
+        raise file_error(file.parent / MANIFEST_FILE, fault, command) from error
     if images.dtype != np.uint8 or images.shape != expected:
         fault = f"must hold uint8 {expected}, got {images.dtype} {images.shape}"
-        raise unfit(file, fault, command)
+        raise file_error(file, fault, command)
     return images
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from genlab.core.io import read_json, sha256, unfit, write_json
+from genlab.core.io import file_error, read_json, sha256, write_json
 from genlab.core.params.catalogue import PUBLISHED
 
 MANIFEST_FILE = "manifest.json"
@@ -30,11 +30,11 @@ def read_manifest(
     manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
     if (found := manifest.get("version")) != VERSION:
         fault = f"has format version {found}, this genlab reads {VERSION}"
-        raise unfit(file, fault, producer_command)
+        raise file_error(file, fault, producer_command)
     for name, expected in manifest["sha256"].items() if verify else ():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             fault = f"is missing or not the file that {MANIFEST_FILE} describes (by its checksum)"
-            raise unfit(folder / name, fault, producer_command)
+            raise file_error(folder / name, fault, producer_command)
     return manifest
 
 

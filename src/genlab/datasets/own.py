@@ -17,11 +17,11 @@ from ruamel.yaml import YAML
 from genlab.core.errors import GenlabError
 from genlab.core.io import UNFINISHED, write_json, write_npz, write_text
 from genlab.core.params import Params, parse_params
-from genlab.core.params.catalogue import PUBLISHED, list_names, suggest_model
-from genlab.core.params.loading import with_found
+from genlab.core.params.catalogue import PUBLISHED, join_names, suggest_model
+from genlab.core.params.loading import add_source_facts
 from genlab.core.params.sections import SourceParams
-from genlab.core.places import find_place
-from genlab.core.workers import spread
+from genlab.core.paths import resolve_path
+from genlab.core.workers import parallel_map
 from genlab.datasets.arc_grids import GRIDS_FILE, KIND
 from genlab.datasets.images import (
     ImageSet,
@@ -57,9 +57,9 @@ def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
         return params.resolve(name)
     kind = find_kind(source)
     size = source.size or (read_grids(source).side if kind == "grids" else find_size(source))
-    params = with_found(params, name, kind=kind, size=size)
+    params = add_source_facts(params, name, kind=kind, size=size)
     values = params.resolve(name)
-    values["generate"]["files"] = digest_listing(find_place(source.path))
+    values["generate"]["files"] = digest_listing(resolve_path(source.path))
     return values
 
 
@@ -118,8 +118,8 @@ def generate_own(
         require_enough(grids)
         return generate_own_grids(name, grids, folder, count)
     levels = UNFINISHED / f"{name}-levels.npy"
-    key = make_key(source.effective(), digest_listing(find_place(source.path)))
-    pictures = read_pictures(source, levels, partial(spread, params=params), key)
+    key = make_key(source.effective(), digest_listing(resolve_path(source.path)))
+    pictures = read_pictures(source, levels, partial(parallel_map, params=params), key)
     print(*pictures.describe(), sep="\n", file=sys.stderr)
     require_enough(pictures)
     rows = pictures.retained_rows
@@ -183,11 +183,11 @@ def read_source(source: SourceParams) -> OwnItems:
 def find_name(params: Params, path: Path) -> str:
     """The dataset of one's own that lies at a path. Raises GenlabError where there is none."""
     places = {name: params.dataset(name).source for name in params.own_datasets}
-    wanted = find_place(path).resolve()
+    wanted = resolve_path(path).resolve()
     for name, source in places.items():
-        if source and find_place(source.path).resolve() == wanted:
+        if source and resolve_path(source.path).resolve() == wanted:
             return name
-    message = f"{path}: no dataset of params.yaml has this path; known: {list_names(places)}"
+    message = f"{path}: no dataset of params.yaml has this path; known: {join_names(places)}"
     raise GenlabError(message, key="path", path=path)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from genlab.core.io import atomic_write, encode_npz, read_npz, write_bytes
 from genlab.core.params import Params
 from genlab.core.progress import progress
-from genlab.core.workers import spread
+from genlab.core.workers import parallel_map
 from genlab.datasets.manifests import generate_command
 from genlab.grids.distribution import GridDistribution, Words
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
@@ -61,7 +61,7 @@ def write_shards(
 
     with progress(total=count, initial=(len(names) - len(missing)) * SHARD, unit="grid") as bar:
         bar.update(len(first))
-        for name, content in zip(missing, spread(draw_shard, pieces(), params), strict=True):
+        for name, content in zip(missing, parallel_map(draw_shard, pieces(), params), strict=True):
             write_bytes(folder / name, content)
             bar.update(SHARD)
     return names

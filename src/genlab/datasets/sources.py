@@ -14,8 +14,8 @@ from PIL import Image
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import ImageParams
-from genlab.core.picture import Unreadable, decode
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
+from genlab.core.picture import UnreadablePictureError, decode
 from genlab.datasets.images import Images, ImageSet, ImageSource
 from genlab.datasets.readers.conventions.idx import UNWHOLE, parse_idx, unpack
 
@@ -46,7 +46,7 @@ def open_mnist(name: str, params: ImageParams) -> ImageSource:
     from torchvision import datasets  # here, since importing it takes seconds
 
     loader: Any = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
-    home = find_place(params.raw) / loader.__name__ / "raw"
+    home = resolve_path(params.raw) / loader.__name__ / "raw"
     stems = UNPACKED_SHA256[name]
     folders = (home, SYSTEM_FOLDERS.get(name, home))
     folder = next((f for f in folders if all(_find_file(f, stem) for stem in stems)), None)
@@ -91,7 +91,7 @@ def open_cifar10(name: str, params: ImageParams) -> ImageSource:
         loaded = _load(name, CIFAR10, params, CIFAR10.filename, train=part == "train")
         parts[part] = _in_memory(loaded.data, np.array(loaded.targets))
     return ImageSource(
-        parts, f"torchvision CIFAR10, files of {find_place(params.raw) / CIFAR10.base_folder}"
+        parts, f"torchvision CIFAR10, files of {resolve_path(params.raw) / CIFAR10.base_folder}"
     )
 
 
@@ -104,7 +104,7 @@ def open_celeba(name: str, params: ImageParams) -> ImageSource:
     from torchvision.datasets import CelebA
     from torchvision.datasets.utils import check_integrity, extract_archive
 
-    folder = find_place(params.raw) / CelebA.base_folder
+    folder = resolve_path(params.raw) / CelebA.base_folder
     photographs = folder / "img_align_celeba"
     archive = photographs.with_suffix(".zip")
     if archive.is_file() and not photographs.is_dir():  # torchvision does it with gdown alone
@@ -141,7 +141,7 @@ def _read_face(file: Path) -> Images:
 
     try:
         picture = decode(file.read_bytes(), file.name)
-    except (OSError, Unreadable) as error:
+    except (OSError, UnreadablePictureError) as error:
         raise _damaged(file) from error
     image = Image.fromarray(picture.pixels.squeeze()).convert("RGB")
     cropped: Image.Image = center_crop(image, [CELEBA_CROP, CELEBA_CROP])
@@ -165,7 +165,7 @@ def _load(name: str, loader: Any, params: ImageParams, wanted: str, **options: A
     With `params.download` it unpacks archives that are there, and downloads what is not. Raises a
     GenlabError where it finds nothing, or files of other checksums.
     """
-    folder = find_place(params.raw)
+    folder = resolve_path(params.raw)
     folder.mkdir(parents=True, exist_ok=True)
     try:
         return loader(str(folder), download=params.download, **options)

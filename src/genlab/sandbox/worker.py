@@ -26,7 +26,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from genlab.core.errors import GenlabError
-from genlab.core.text import printable
+from genlab.core.text import make_printable
 from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.readback import remove_tree
 
@@ -281,7 +281,7 @@ class _Job:
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
         self.worker.clean = bool(report.get("clean", False))
-        text = printable(self.kept.decode(errors="replace"))
+        text = make_printable(self.kept.decode(errors="replace"))
         code = int(report["exit"])
         why = self.stopped or report["stopped"]
         lacked_memory = any(

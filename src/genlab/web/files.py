@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import streamlit as st
 
-from genlab.core.io import read_json, unfit
+from genlab.core.io import file_error, read_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def fresh(function: Callable[P, T], entries: int = 64) -> Callable[P, T]:
 def require(path: Path, command: str = REPRO) -> Path:
     """Return `path` if it exists. Raises a GenlabError that names the command that makes it."""
     if not path.exists():
-        raise unfit(path, "is not there yet", command)
+        raise file_error(path, "is not there yet", command)
     return path
 
 
@@ -59,7 +59,7 @@ def reading(path: Path, command: str = REPRO) -> Iterator[Any]:
         yield content
     except UNFIT as error:
         fault = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
-        raise unfit(path, f"is not as this version writes it ({fault})", command) from error
+        raise file_error(path, f"is not as this version writes it ({fault})", command) from error
 
 
 @fresh

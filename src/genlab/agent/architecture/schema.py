@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 
 Layer = dict[str, Any]
 """`type` and the arguments of a layer."""
@@ -75,7 +75,7 @@ def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
     try:
         config = ModelConfig.model_validate(given)
     except ValidationError as error:
-        raise invalid(error, "model_config") from error
+        raise to_genlab_error(error, "model_config") from error
     if len([*islice(walk(config), MAX_LAYERS + 1)]) > MAX_LAYERS:
         raise GenlabError(f"model_config: it has more than {MAX_LAYERS} layers")
     return config

@@ -13,7 +13,7 @@ from pydantic import (
     field_validator,
 )
 
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 
 # Transforms of torchvision.transforms.v2 that keep the shape of an image and need no label.
 TRANSFORMS = (
@@ -98,7 +98,7 @@ def parse_training(raw: Mapping[str, Any]) -> Training:
     try:
         training = Training.model_validate(dict(raw))
     except ValidationError as error:
-        raise invalid(error, "training", Training.model_fields) from error
+        raise to_genlab_error(error, "training", Training.model_fields) from error
     for index, given in enumerate(training.augmentation):
         from torchvision.transforms import v2
 

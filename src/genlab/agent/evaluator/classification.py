@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_softmax
 
-from genlab.core.stats import percentile_intervals, resampled_sums
+from genlab.core.stats import bootstrap_sums, percentile_intervals
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,6 +39,6 @@ def measure(logits: Floats, labels: npt.NDArray[np.int64], *, bootstrap: int = 0
     labelled = np.maximum(one_hot[labels].sum(axis=0), 1)
     metrics["recall"] = (right.sum(axis=0) / labelled).tolist()
     if bootstrap:
-        resampled = metrics_of(resampled_sums(rows, bootstrap=bootstrap, seed=0))
+        resampled = metrics_of(bootstrap_sums(rows, bootstrap=bootstrap, seed=0))
         metrics["intervals"] = percentile_intervals(resampled, n)
     return {**metrics, "n": n}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
-from genlab.core.params.catalogue import DRAWN, PUBLISHED
+from genlab.core.params.catalogue import DUMMY_DATASET, PUBLISHED
 from genlab.core.params.sections import SourceParams
 from genlab.datasets.arc_grids import find_data_file, load_objects, load_split
 from genlab.datasets.images import SPLIT_KIND, load_images, load_labels
@@ -105,7 +105,11 @@ def check_data(dataset: str, root: Path, task: str) -> list[str]:
     if not _is_own(dataset):
         folders = (root / dataset, root / "generated" / dataset)
         split = split_command(folders[0])
-        if dataset != DRAWN and split.startswith("python") and not any(map(Path.is_dir, folders)):
+        if (
+            dataset != DUMMY_DATASET
+            and split.startswith("python")
+            and not any(map(Path.is_dir, folders))
+        ):
             make = f"{generate_command(dataset)} && {split}"
             raise GenlabError(f"{folders[0]} is missing; make it with: {make}", path=folders[0])
         read("val")
@@ -121,14 +125,14 @@ def check_data(dataset: str, root: Path, task: str) -> list[str]:
 
 
 def _is_own(dataset: str) -> bool:
-    return dataset not in (DRAWN, *PUBLISHED)
+    return dataset not in (DUMMY_DATASET, *PUBLISHED)
 
 
 def _reader(dataset: str, root: Path) -> Callable[[str], DataSplit]:
     """A function that reads a split of the dataset."""
     if dataset.startswith(OWN):
         return _own(dataset.removeprefix(OWN)).__getitem__
-    if dataset == DRAWN:
+    if dataset == DUMMY_DATASET:
         return partial(_dummy, root)
     return partial(_grids if _is_grids(dataset) else _images, root / dataset)
 

@@ -85,7 +85,7 @@ class ModelJudge(ExitStack):
     ) -> None:
         super().__init__()
         self.data, self.task, self.budget = data, task, budget
-        place = engine.device(device).type
+        place = engine.select_device(device).type
         self.sandbox = self.enter_context(borrow_sandbox(mode, place, cancelled))
         self.generative: GenerativeJudge | None = None
         if task == "generate":

@@ -6,18 +6,18 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
-from genlab.core.text import printable
+from genlab.core.text import make_printable
 
 LONGEST = 400  # characters of a reason
 Count = Annotated[int, Field(ge=0)]
-Text = Annotated[str, AfterValidator(printable)]
+Text = Annotated[str, AfterValidator(make_printable)]
 
 
 class EvaluationError(Exception):
     """Why a model has no numbers: `reason`, one printable line."""
 
     def __init__(self, reason: str) -> None:
-        self.reason = " ".join(printable(reason).split())[:LONGEST]
+        self.reason = " ".join(make_printable(reason).split())[:LONGEST]
         super().__init__(self.reason)
 
 

@@ -28,8 +28,8 @@ from genlab.agent.goals.words import (
     split_text,
 )
 from genlab.core.errors import GenlabError, did_you_mean
-from genlab.core.params.catalogue import DRAWN
-from genlab.core.text import printable
+from genlab.core.params.catalogue import DUMMY_DATASET
+from genlab.core.text import make_printable
 
 Task = Literal["classify", "generate"]
 
@@ -50,10 +50,10 @@ METRICS = {
     "frechet_distance": Metric(False, "generate", "Fréchet distance"),
 }
 SHARES = ("accuracy", "macro_f1", "error_rate")
-DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", DRAWN)
+DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", DUMMY_DATASET)
 STATED = METRICS | {"error_rate": Metric(False, "classify", "error rate")}
 """What a goal may state: an error rate of at most 0.05 is an accuracy of at least 0.95."""
-UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), DRAWN: ("frechet_distance",)}
+UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), DUMMY_DATASET: ("frechet_distance",)}
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def parse_goal(
     contradicts the sentence is refused, as is everything in it that cannot be read or enforced: a
     GenlabError names the word and the option.
     """
-    sentence = " ".join(printable(text).split())
+    sentence = " ".join(make_printable(text).split())
     tokens = find_tokens(sentence)
     others = _find_other_errors(tokens)
     measures = [token for at, token in enumerate(tokens) if at not in others]

@@ -20,7 +20,7 @@ from genlab.agent.goals.numbers import SECONDS, find_numbers
 from genlab.agent.goals.words import LIMITS, UnreadError, refuse
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
-from genlab.core.text import printable
+from genlab.core.text import make_printable
 from genlab.llm.backends import open_backend, writes_code
 from genlab.llm.chat import BudgetSpentError, LLMFailure
 
@@ -79,7 +79,7 @@ def read_goal(
         if params.backend == "replay" or not writes_code(params) or not find_numbers(text):
             raise
         refusal = str(error)
-    words = " ".join(printable(text).split())
+    words = " ".join(make_printable(text).split())
     journal = workspaces / FOLDER / f"{sha256(words.encode()).hexdigest()[:12]}.jsonl"
     question = QUESTION.format(datasets=", ".join((*DATASETS, *own)), sentence=words)
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
@@ -109,7 +109,7 @@ def check_numbers(stated: StatedGoal, words: str) -> None:
     seconds as one or two numbers of any unit of time.
     """
     if stated.other_limit and find_numbers(stated.other_limit):
-        raise refuse(f"{printable(stated.other_limit)!r} cannot be enforced", LIMITS)
+        raise refuse(f"{make_printable(stated.other_limit)!r} cannot be enforced", LIMITS)
     numbers = find_numbers(words)
     plain = [set() if each.is_percentage else set(each.values) for each in numbers]
     shares = [{value / 100 for value in each.values} for each in numbers]
@@ -152,7 +152,7 @@ def write_sentence(stated: StatedGoal, words: str, own: Collection[str]) -> str:
     if stated.threshold is not None:
         parts.append(f"{stated.direction or ''} {write_number(stated.threshold)}")
     if name := stated.dataset:
-        path = printable(name).removeprefix(PATH)
+        path = make_printable(name).removeprefix(PATH)
         if name.startswith(PATH) and path in words:
             name = f'"{PATH}{path}"'
         elif name not in (*DATASETS, *own):
@@ -169,7 +169,7 @@ def find_quotes(quotes: Collection[str], words: str) -> tuple[str, ...]:
     """The phrases that are in a sentence, in its order, of at most MAX_QUOTE words."""
     found = list[tuple[int, str]]()
     for quote in quotes:
-        phrase = " ".join(printable(quote).split())
+        phrase = " ".join(make_printable(quote).split())
         begin = words.lower().find(phrase.lower())
         if begin >= 0 and 0 < len(phrase.split()) <= MAX_QUOTE:
             found.append((begin, words[begin : begin + len(phrase)]))

@@ -30,7 +30,7 @@ from genlab.agent.library.toolbox import Toolbox, current
 from genlab.agent.tools.files import PACKAGES, find_fault, is_judges, writable
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
-from genlab.core.text import printable
+from genlab.core.text import make_printable
 from genlab.sandbox.limits import GIB, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import SITE, Sandbox
@@ -87,7 +87,7 @@ def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
         notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
     output = done.output.replace(f"{place}/", "").replace(str(place), ".").removesuffix("\n")
     lines = [*([output] if output else []), *(f"[{note}]" for note in notes)]
-    return printable("\n".join([*lines, f"[exit code {done.exit_code}]"]))
+    return make_printable("\n".join([*lines, f"[exit code {done.exit_code}]"]))
 
 
 def _copy(root: Path, place: Path) -> None:
@@ -165,4 +165,4 @@ def _install(toolbox: Toolbox, packages: str) -> str:
                                   stderr=STDOUT, errors="replace", timeout=PIP_SECONDS)  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise GenlabError(f"pip install took longer than {PIP_SECONDS:g} s") from error
-    return f"{printable(done.stdout)}[exit code {done.returncode}]"
+    return f"{make_printable(done.stdout)}[exit code {done.returncode}]"

@@ -12,8 +12,8 @@ from genlab.agent.architecture.schema import config_schema
 from genlab.agent.architecture.training import recipe_schema
 from genlab.agent.library.toolbox import JOURNAL
 from genlab.agent.tools import TOOLS
-from genlab.core.errors import GenlabError, describe_os_error, violations
-from genlab.core.text import printable
+from genlab.core.errors import GenlabError, describe_os_error, list_violations
+from genlab.core.text import make_printable
 from genlab.llm.chat import BudgetSpentError, SetupError
 
 MAX_RESULT = 20_000  # characters
@@ -53,7 +53,7 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
         text = f"error: {error}"
     except OSError as error:
         text = f"error: {describe_os_error(error)}"
-    text = printable(text)
+    text = make_printable(text)
     mark = f"\n[... cut at {MAX_RESULT} characters]"
     return text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + mark
 
@@ -75,7 +75,7 @@ def _call(name: str, arguments: Mapping[str, Any]) -> Any:
     try:
         checked = model.model_validate(dict(arguments))
     except ValidationError as error:
-        raise GenlabError(f"{name}: {violations(error, known)[0][1]}") from error
+        raise GenlabError(f"{name}: {list_violations(error, known)[0][1]}") from error
     values = [value for _, value in checked]
     several = values.pop() if "args" in known else []  # what stands for *args is the last one
     return TOOLS[name](*values, *several)

@@ -26,9 +26,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.cases.photographs import read_photograph, same_shape, upright_size
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.io import read_yaml
-from genlab.core.places import find_beside, match_names
+from genlab.core.paths import match_disk_names, resolve_beside
 
 if TYPE_CHECKING:
     from genlab.benchmark.store.repository import Store
@@ -78,7 +78,7 @@ def _beside(name: object, info: ValidationInfo) -> Path:
     """The file `name` in the case's own folder: nothing else of the disk is read."""
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
         raise PydanticCustomError("file", "Input must be a file beside it")
-    return match_names(Path(str(info.context)) / name)
+    return match_disk_names(Path(str(info.context)) / name)
 
 
 File = Annotated[Path, BeforeValidator(_beside)]
@@ -208,7 +208,7 @@ def load_case(folder: Path) -> Case:
     try:
         case = Case.model_validate(read_yaml(path), context=folder)
     except ValidationError as error:
-        raise invalid(error, path, Case.model_fields) from error
+        raise to_genlab_error(error, path, Case.model_fields) from error
     for image in (*case.avatars.values(), *filter(None, [case.ideal])):
         upright_size(image)
     width, height = case.size
@@ -245,7 +245,7 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
     Raises a `GenlabError` where there is none, or two have one name; where cases are faulty, with
     the fault of the first and the names of the others.
     """
-    root = find_beside(Path(), root)
+    root = resolve_beside(Path(), root)
     folders: dict[str, Path] = {}
     for file in sorted([*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]):
         if (other := folders.setdefault(file.parent.name, file.parent)) != file.parent:

@@ -17,7 +17,7 @@ from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_
 from genlab.benchmark.scoring.persons import in_front
 from genlab.core import picture
 from genlab.core.errors import GenlabError
-from genlab.core.places import find_place, readable_name
+from genlab.core.paths import normalise_name, resolve_path
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
@@ -60,7 +60,7 @@ def generate(
         raise GenlabError(f"{avatars} holds no photograph with one face; put some there")
     found, lines = _list_photographs(templates)
     yield from lines
-    given = _read_pairs(find_place(pairs)) if pairs else None
+    given = _read_pairs(resolve_path(pairs)) if pairs else None
     for file, (line, _) in (given or {}).items():
         if file not in found:
             place = f"{pairs}: line {line}"
@@ -138,8 +138,10 @@ def _read_pairs(path: Path) -> dict[str, tuple[int, Pairs]]:
             raise ValueError(f"line 1 must be {','.join(COLUMNS)}")
         pairs: dict[str, tuple[int, Pairs]] = {}
         for row in reader:
-            _, of_template = pairs.setdefault(readable_name(row["template"]), (reader.line_num, []))
-            of_template.append((int(row["face"]), readable_name(row["avatar"])))
+            _, of_template = pairs.setdefault(
+                normalise_name(row["template"]), (reader.line_num, [])
+            )
+            of_template.append((int(row["face"]), normalise_name(row["avatar"])))
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (OSError, ValueError, TypeError, csv.Error) as error:
@@ -152,14 +154,14 @@ def _list_photographs(folder: Path) -> tuple[dict[str, Path], list[str | GenlabE
 
     Hidden files are left out without a line. Raises a `GenlabError` where there is no photograph.
     """
-    place = find_place(folder)
+    place = resolve_path(folder)
     if not place.is_dir():
         raise GenlabError(f"{folder} is no folder; name one that holds photographs")
     found: dict[str, Path] = {}
     lines: list[str | GenlabError] = []
     for path in sorted(path for path in place.iterdir() if not path.name.startswith(".")):
         start = _read_start(path)
-        name = readable_name(path.name)
+        name = normalise_name(path.name)
         read = path.suffix.lower() in SUFFIXES or start.startswith(STARTS) or start[8:] == b"WEBP"
         if read and name in found:
             fault = f"{path} and another file have one name in two encodings; rename one of them"

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 from scipy.stats import norm, t
 
-from genlab.core.stats import Floats, resampled_sums
+from genlab.core.stats import Floats, bootstrap_sums
 
 LEAST = 6
 """Fewest items for an interval: of 5, even all alike happens by chance in over 5 % of cases."""
@@ -43,7 +43,7 @@ def resample_means(values: Floats, *, bootstrap: int, seed: int) -> Floats:
     """
     known = ~np.isnan(values)
     terms = np.hstack([np.where(known, values, 0.0), known])
-    sums, counts = np.split(resampled_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
+    sums, counts = np.split(bootstrap_sums(terms, bootstrap=bootstrap, seed=seed), 2, axis=1)
     with np.errstate(invalid="ignore"):
         return sums / counts
 

@@ -26,8 +26,8 @@ from genlab.benchmark.plugins.base import Fit, Kind, Needs, Option, Picture, Too
 from genlab.benchmark.plugins.inputs import Inputs, Size, make_inputs
 from genlab.core.errors import did_you_mean
 from genlab.core.io import sha256
-from genlab.core.params import digest
-from genlab.core.places import find_beside
+from genlab.core.params import digest_values
+from genlab.core.paths import resolve_beside
 from genlab.llm.transport import EndpointError
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
@@ -102,7 +102,7 @@ class ConfiguredTool(BaseModel):
 
     def place(self, name: str) -> Path:
         """Where a file that the tool names lies: relative to tools.yaml, `~` is the home folder."""
-        return find_beside(self._folder, name)
+        return resolve_beside(self._folder, name)
 
     @property
     def files(self) -> list[str]:
@@ -124,7 +124,7 @@ class ConfiguredTool(BaseModel):
             if path.is_file():
                 found = path.stat()
                 files[name] = _sha256(path, found.st_ctime_ns, found.st_size)
-        return digest({"revision": REVISION, "entry": config, "files": files})[:12]
+        return digest_values({"revision": REVISION, "entry": config, "files": files})[:12]
 
     def unavailable(self) -> str:
         """Which environment variables are missing; "" where none is."""

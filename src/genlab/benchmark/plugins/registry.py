@@ -21,7 +21,7 @@ from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
 from genlab.benchmark.store.schema import Contender
 from genlab.benchmark.tools.controls import CONTROLS
 from genlab.benchmark.tools.local import LOCAL
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.io import read_yaml, write_text
 from genlab.llm.redaction import redact
 
@@ -143,7 +143,7 @@ def read_tools(path: Path) -> list[ConfiguredTool]:
         return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
     except (ValidationError, GenlabError) as error:
         known = {f.alias or key for kind in KINDS for key, f in kind.model_fields.items()}
-        fault = error if isinstance(error, GenlabError) else invalid(error, path, known)
+        fault = error if isinstance(error, GenlabError) else to_genlab_error(error, path, known)
         line, places = str(fault), (fault.key or "").split(".")
         if len(places) < 4 or SECRET.intersection(places):  # not of one field, or of a secret one
             line = re.sub(r"(column \d+): .*|, got .*", r"\1", line)

@@ -44,7 +44,7 @@ class ScoringPool:
             future = worker.submit(self._scorer, case, image)
             return await asyncio.wait_for(asyncio.wrap_future(future), self._seconds)
         except (BrokenProcessPool, asyncio.TimeoutError) as error:
-            runtime.end(worker)
+            runtime.kill_pool(worker)
             worker = _start_worker(self._scorer)
             crashed = isinstance(error, BrokenProcessPool)
             fault = "'s process crashed" if crashed else f" took over {self._seconds:g} seconds"
@@ -57,7 +57,7 @@ class ScoringPool:
     def close(self) -> None:
         """End the processes, whatever they do; nobody waits for a score any more."""
         while not self._idle.empty():
-            runtime.end(self._idle.get_nowait())
+            runtime.kill_pool(self._idle.get_nowait())
 
 
 def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:

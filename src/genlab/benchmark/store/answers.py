@@ -13,7 +13,7 @@ from sqlmodel import Session, SQLModel, select
 from genlab.benchmark.store.database import Database
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.schema import Context, Opinion, Outcome, Preference, Rating, now
-from genlab.core.errors import GenlabError, violations
+from genlab.core.errors import GenlabError, list_violations
 
 Answer = type[Rating] | type[Preference] | type[Opinion]
 Values = Mapping[str, Any]
@@ -137,7 +137,7 @@ def _put(session: Session, model: Answer, values: Values, since: str = "") -> bo
     try:
         given = model.model_validate(values)
     except ValidationError as error:
-        column, line = violations(error)[0]
+        column, line = list_violations(error)[0]
         raise GenlabError(line, key=column) from error
     if kept is None:
         session.add(given)

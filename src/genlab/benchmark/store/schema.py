@@ -12,7 +12,7 @@ from sqlalchemy import JSON, CheckConstraint, String, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from genlab.benchmark.store.items import ItemResult
-from genlab.core.params import digest
+from genlab.core.params import digest_values
 
 Context = Literal["blind", "grid", "judge"]
 """How a rating was given: tool hidden, tool shown, or by a vision model."""
@@ -47,7 +47,7 @@ class Contender(BaseModel):
     def contender_id(self) -> str:
         """Tool id and a digest of model, options and version."""
         differs = {"model": self.model, "options": self.options, "version": self.version}
-        return f"{self.tool_id}-{digest(differs)[:8]}"
+        return f"{self.tool_id}-{digest_values(differs)[:8]}"
 
     @property
     def label(self) -> str:

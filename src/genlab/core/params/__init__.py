@@ -9,7 +9,7 @@ from genlab.core.params.model import PARAMS_FILE as PARAMS_FILE
 from genlab.core.params.model import SEARCH_BUDGET as SEARCH_BUDGET
 from genlab.core.params.model import TRAINING_KEYS as TRAINING_KEYS
 from genlab.core.params.model import Params as Params
-from genlab.core.params.model import digest as digest
+from genlab.core.params.model import digest_values as digest_values
 from genlab.core.params.sections import AgentParams as AgentParams
 from genlab.core.params.sections import BenchmarkParams as BenchmarkParams
 from genlab.core.params.sections import EvaluateParams as EvaluateParams

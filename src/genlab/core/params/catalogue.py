@@ -58,10 +58,10 @@ PUBLISHED: Mapping[str, Dataset] = {
 }
 """Datasets that need no files of one's own; params say the side of grids and of emoji."""
 
-DRAWN = "dummy"
+DUMMY_DATASET = "dummy"
 """The agent's own data, which no stage has to make."""
 RESERVED = frozenset(
-    {"agent_search", "checkpoints", DRAWN, "evaluated", "generated", "judges", "raw"}
+    {"agent_search", "checkpoints", DUMMY_DATASET, "evaluated", "generated", "judges", "raw"}
 )
 """Names of folders in data/ and of the agent's own data, which no dataset can have."""
 
@@ -79,6 +79,6 @@ def suggest_model(side: int, kind: Literal["grids", "images"]) -> dict[str, int]
     return {"patch": patch, "latent_dim": 8 * (side // patch) ** 2}
 
 
-def list_names(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """Names for a line."""
     return ", ".join(sorted(names))

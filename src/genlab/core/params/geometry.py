@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from genlab.core.params import Params
 
 
-def require_fitting(params: Params, dataset: Dataset, source: str) -> None:
+def check_shapes(params: Params, dataset: Dataset, source: str) -> None:
     """Raise a `GenlabError` of one line where `params` cannot be built for a dataset.
 
     What depends on a side that its files decide is not checked.

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from genlab.core.errors import GenlabError, did_you_mean, invalid
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.io import read_json, read_yaml
-from genlab.core.params.catalogue import PUBLISHED, RESERVED, list_names, suggest_model
-from genlab.core.params.geometry import require_fitting
+from genlab.core.params.catalogue import PUBLISHED, RESERVED, join_names, suggest_model
+from genlab.core.params.geometry import check_shapes
 from genlab.core.params.model import PARAMS_FILE, SECTION_FIELDS, Params, merge, validate
 from genlab.core.params.renamed import reject_old_keys
 from genlab.core.params.sections import SourceParams
@@ -63,7 +63,7 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
         dataset = params.dataset(name)
         merged = merge(values, dataset, source)
         if name in params.datasets:
-            require_fitting(merged, dataset, source)
+            check_shapes(merged, dataset, source)
         if dataset.source and sum(dataset.source.shares(params.images).values()) >= 1:
             key, rule = f"{name}.source.val_share", "val_share + test_share must be < 1"
             raise GenlabError(f"{source}: {name}.source: {rule}", key=key, path=source)
@@ -74,7 +74,7 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
     return params
 
 
-def with_found(params: Params, name: str, **found: Any) -> Params:
+def add_source_facts(params: Params, name: str, **found: Any) -> Params:
     """Params in which the source of one's own dataset `name` states what was found."""
     values = params.model_dump()
     values[name] = {**values[name], "source": {**values[name]["source"], **found}}
@@ -101,12 +101,12 @@ def _complete_sections(
             rest = "; a dataset of your own has a section with source: {path: …}"
             raise GenlabError(f"{source}: {name} is not a known key{near}{rest}", key=str(name))
         if not NAME.fullmatch(str(name)) or name in RESERVED:
-            rule = f"{NAME.pattern}, and not {list_names(RESERVED)}"
+            rule = f"{NAME.pattern}, and not {join_names(RESERVED)}"
             raise GenlabError(f"{source}: a dataset's name is {rule}, got {name}", key=str(name))
         try:
             stated = SourceParams.model_validate(section["source"])
         except ValidationError as error:
             fields = SourceParams.model_fields
-            raise invalid(error, f"{source}: {name}.source", fields) from error
+            raise to_genlab_error(error, f"{source}: {name}.source", fields) from error
         suggested = suggest_model(stated.size, stated.kind or "images") if stated.size else {}
         yield name, {**suggested, **section}

@@ -11,9 +11,9 @@ from typing import Any, Literal, get_origin
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from typing_extensions import Self
 
-from genlab.core.errors import GenlabError, did_you_mean, invalid
-from genlab.core.params.catalogue import PUBLISHED, Dataset, list_names
-from genlab.core.params.geometry import require_fitting
+from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
+from genlab.core.params.catalogue import PUBLISHED, Dataset, join_names
+from genlab.core.params.geometry import check_shapes
 from genlab.core.params.sections import (
     AgentParams,
     BenchmarkParams,
@@ -207,13 +207,13 @@ class Params(Section):
         named = {*PUBLISHED, *self.sections}
         rest = "one of your own has a section with source: {path: …}"
         near = did_you_mean(name, named)
-        return f"no dataset is called {name!r}{near}; known: {list_names(named)}; {rest}"
+        return f"no dataset is called {name!r}{near}; known: {join_names(named)}; {rest}"
 
     def for_dataset(self, name: str) -> Params:
         """Return the params of a dataset: its section over the images' over the flat keys."""
         dataset = self.dataset(name)
         merged = merge(self.model_dump(), dataset, PARAMS_FILE)
-        require_fitting(merged, dataset, PARAMS_FILE)
+        check_shapes(merged, dataset, PARAMS_FILE)
         return merged
 
     def with_overrides(self, **overrides: Any) -> Params:
@@ -230,7 +230,7 @@ class Params(Section):
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
         values = self.model_dump()
-        return digest({key: values[key] for key in keys} if keys else values)
+        return digest_values({key: values[key] for key in keys} if keys else values)
 
     def resolve(self, name: str) -> dict[str, dict[str, Any]]:
         """What each stage of dataset `name` depends on: {stage: {key: value}}.
@@ -297,7 +297,7 @@ class Params(Section):
 
     def training_digest(self, name: str) -> str:
         """SHA-256 of what the training on dataset `name` depends on."""
-        return digest(self.resolve(name)["train"])
+        return digest_values(self.resolve(name)["train"])
 
 
 PARTS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
@@ -355,10 +355,10 @@ def validate(values: Mapping[str, Any], source: str) -> Params:
         return Params.model_validate(values)
     except ValidationError as error:
         known = [*Params.model_fields, *SECTION_FIELDS]
-        raise invalid(error, source, known) from error
+        raise to_genlab_error(error, source, known) from error
 
 
-def digest(values: Mapping[str, Any]) -> str:
+def digest_values(values: Mapping[str, Any]) -> str:
     """SHA-256 of the canonical JSON of `values`: the same for the same content in any order."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -14,7 +14,7 @@ from pydantic_settings import (
 )
 from typing_extensions import Self
 
-from genlab.core.errors import GenlabError, invalid
+from genlab.core.errors import GenlabError, to_genlab_error
 from genlab.core.params import FLAT, PARAMS_FILE, Params, load_params
 
 
@@ -90,6 +90,6 @@ def parse_options(options: type[Options], arguments: list[str] | None = None) ->
         source = CliSettingsSource[Any](options, formatter_class=_HelpFormatter)
         return CliApp.run(options, cli_args=arguments, cli_settings_source=source)
     except ValidationError as error:
-        raise invalid(error, "command line") from error
+        raise to_genlab_error(error, "command line") from error
     except SettingsError as error:
         raise GenlabError(f"{error}; see --help".removeprefix("error parsing CLI: ")) from error

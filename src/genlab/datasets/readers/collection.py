@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from genlab.core.picture import Picture
+from genlab.core.picture import DecodedPicture
 
 
 class Loader(Protocol):
     """Loads pictures by their number."""
 
-    def __call__(self, index: int, side: int) -> Picture:
-        """Load a picture that will be reduced to `side`. Raises Unreadable where it cannot."""
+    def __call__(self, index: int, side: int) -> DecodedPicture:
+        """Load a picture that will be reduced to `side`; may raise UnreadablePictureError."""
 
     def part(self, rows: range) -> Loader:
         """Return a loader of these rows alone, to be sent to another process."""

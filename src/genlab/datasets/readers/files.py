@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from genlab.core.errors import GenlabError
-from genlab.core.picture import Unreadable
+from genlab.core.picture import UnreadablePictureError
 
 DEBRIS = frozenset({"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
 ZIPS, TARS = (".zip",), (".tar", ".tar.gz", ".tgz")
@@ -35,7 +35,10 @@ class Contents(Protocol):
     """Reads files by name; other processes get a copy of it."""
 
     def read(self, name: str, most: int = MAX_BYTES) -> bytes:
-        """Return the content of a file, at most `most` bytes of it. Raises OSError, Unreadable."""
+        """Return the content of a file, at most `most` bytes of it.
+
+        Raises OSError and UnreadablePictureError.
+        """
 
     def part(self, names: Sequence[str]) -> Contents:
         """Return one that reads these names at least."""
@@ -72,7 +75,7 @@ class Files:
         """Return its first START bytes; none where it cannot be read."""
         try:
             return self.contents.read(name, START)
-        except (OSError, Unreadable):
+        except (OSError, UnreadablePictureError):
             return b""
 
 
@@ -160,7 +163,7 @@ class ZipContents:
             with _open_archive(self.path).open(name) as file:
                 return file.read(most)
         except Exception as error:  # zipfile and its decoders raise many things
-            raise Unreadable(f"{name}: {error}", path=self.path) from error
+            raise UnreadablePictureError(f"{name}: {error}", path=self.path) from error
 
     def part(self, names: Sequence[str]) -> ZipContents:
         """Return itself."""

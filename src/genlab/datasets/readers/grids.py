@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import MAX_GRID, SourceParams
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
 from genlab.datasets.readers.conventions import arrays, tasks
 from genlab.datasets.readers.conventions.folders import find_pictures
 from genlab.datasets.readers.conventions.tasks import Tasks
@@ -106,7 +106,7 @@ def find_kind(source: SourceParams) -> str:
     """
     if source.kind:
         return source.kind
-    path = find_place(source.path)
+    path = resolve_path(source.path)
     if path.is_file() and path.suffix.lower() in arrays.SUFFIXES:
         return _kind_of_arrays(path, source)
     if path.is_file() and not is_archive(path):
@@ -135,7 +135,7 @@ def _kind_of_arrays(path: Path, source: SourceParams) -> str:
 
 def open_tasks(source: SourceParams) -> Tasks:
     """Read the tasks of a source."""
-    path = find_place(source.path)
+    path = resolve_path(source.path)
     if path.is_file() and path.suffix.lower() in arrays.SUFFIXES:
         return tasks.read_grid_array(path, arrays.load_parts(path, source))
     if path.is_file() and not is_archive(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from genlab.core.errors import GenlabError
-from genlab.core.places import readable_name
+from genlab.core.paths import normalise_name
 
 SPLIT_WORDS = {
     "train": "train", "training": "train",
@@ -104,7 +104,7 @@ def _unwrap(paths: list[list[str]]) -> list[list[str]]:
 def _class_of(folders: list[str], labels: FolderLabels | None) -> str | None:
     if labels == "none" or not folders:
         return None
-    folders = [readable_name(folder) for folder in folders]
+    folders = [normalise_name(folder) for folder in folders]
     return {"top": folders[0], "leaf": folders[-1]}.get(labels or "path", "/".join(folders))
 
 

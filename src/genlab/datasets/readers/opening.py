@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
-from genlab.core.places import find_place
+from genlab.core.paths import resolve_path
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff, webdataset
 from genlab.datasets.readers.conventions.folders import find_pictures, read_folders
@@ -129,7 +129,7 @@ class OwnPictures:
 
 def open_collection(source: SourceParams) -> Collection:
     """Find the convention of a source. Raises GenlabError of one line where there is none."""
-    path = find_place(source.path)
+    path = resolve_path(source.path)
     if path.is_file():
         suffix = path.suffix.lower()
         if suffix in arrays.SUFFIXES:

@@ -20,7 +20,7 @@ from PIL import Image, ImageColor
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
-from genlab.core.picture import Picture, Unreadable
+from genlab.core.picture import DecodedPicture, UnreadablePictureError
 from genlab.core.progress import progress
 from genlab.datasets.readers.collection import Collection, Loader
 from genlab.datasets.readers.layout import list_some
@@ -89,21 +89,21 @@ def decode_pictures(
         return _read(collection, source, choose(sample, colour, collection.path), file, spread, key)
 
 
-def load_sample(collection: Collection, source: SourceParams) -> list[Picture]:
+def load_sample(collection: Collection, source: SourceParams) -> list[DecodedPicture]:
     count = len(collection.names)
-    sample: list[Picture] = []
+    sample: list[DecodedPicture] = []
     fault = "there are none"
     for index in np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int)):
         try:
             sample.append(collection.load(int(index), source.size or LARGEST))
-        except Unreadable as error:
+        except UnreadablePictureError as error:
             fault = str(error)
     if not sample:
         raise GenlabError(f"{collection.path}: none of its pictures can be read: {fault}")
     return sample
 
 
-def choose(sample: Sequence[Picture], source: SourceParams, path: Path) -> Plan:
+def choose(sample: Sequence[DecodedPicture], source: SourceParams, path: Path) -> Plan:
     """Choose size, colours and scale by a sample of pictures."""
     kinds = Counter(picture.pixels.dtype for picture in sample)
     scale = None
@@ -185,19 +185,21 @@ def _load_piece(plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]) -> l
             if auto and plan.channels == 1 and not is_grey(picture.pixels):
                 raise _ColourError
             results.append(fit(picture, plan, name))
-        except Unreadable as error:
+        except UnreadablePictureError as error:
             results.append(str(error))
     return results
 
 
-def fit(picture: Picture, plan: Plan, name: str) -> Loaded:
+def fit(picture: DecodedPicture, plan: Plan, name: str) -> Loaded:
     """Bring a picture to the plan's size, colours and scale."""
     pixels = picture.pixels
     low, high = float(pixels.min()), float(pixels.max())
     scale = plan.scale
     if scale is None:
         if pixels.dtype.name not in FULL:
-            raise Unreadable(f"{name}: holds {pixels.dtype.name}, others hold 8 or 16 bits")
+            raise UnreadablePictureError(
+                f"{name}: holds {pixels.dtype.name}, others hold 8 or 16 bits"
+            )
         scale = Scale(0, FULL[pixels.dtype.name], "")
     levels = scale.apply(pixels)
     grey = levels.shape[2] == 1

@@ -91,7 +91,7 @@ class Evaluator(ABC):
         figures.training_curves(self.paths.plots / "training_curves.png", curves, unit)
         write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
         # Beside the arrays, since it depends on the machine.
-        timing = {"seconds": time.perf_counter() - started, "machine": engine.machine()}
+        timing = {"seconds": time.perf_counter() - started, "machine": engine.describe_machine()}
         write_json(self.paths.arrays / "timing.json", timing)
         numbers = [f"{name} {value:.4g}" for name, value in summary.items()]
         found = ", ".join(detected_issues(findings)) or "no failure"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genlab.core import engine
-from genlab.core.stats import share_interval
+from genlab.core.stats import wilson_interval
 from genlab.datasets.arc_grids import (
     bound_entropy_nats,
     load_arc_agi_grids,
@@ -95,7 +95,7 @@ class GridEvaluator(Evaluator):
             name: samplers.fit(model, name, train, seed) for name in samplers.list_names(model)
         }
         draw = partial(samplers.sample_all, model, fitted, count)
-        with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
+        with engine.torch_threads(1), ThreadPoolExecutor(self.params.threads) as pool:
             self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
         found = {
             n: compare(grids, "test", self.params.bootstrap) for n, grids in self.samples.items()
@@ -113,7 +113,7 @@ class GridEvaluator(Evaluator):
         for bits in BITS:
             decoded = inference.decode(self.model, likelihood.quantize(mean, codes, bits))
             exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
-            accuracy = {"exact_grid_accuracy": exact / n, "interval": share_interval(exact, n)}
+            accuracy = {"exact_grid_accuracy": exact / n, "interval": wilson_interval(exact, n)}
             rate[f"{bits}_per_latent"] = {"bits": bits * active, **accuracy}
         return {"rate": rate, "data_entropy_bound_bits": entropy / math.log(2)}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from genlab.core import engine
 from genlab.core.progress import progress
-from genlab.core.stats import Floats, ratio_interval, scaled_interval
+from genlab.core.stats import Floats, ratio_interval, scale_interval
 from genlab.datasets.images import Images, Labels, load_images, load_labels
 from genlab.datasets.splits import describe_limits
 from genlab.distributions.likelihoods import Gaussian
@@ -121,7 +121,7 @@ class ImageEvaluator(Evaluator):
             ("iwae_bits_per_dim", "neg_iwae_nats"),
         ):
             metrics[name] = metrics[nats] * bits
-            intervals[name] = scaled_interval(intervals[nats], bits)
+            intervals[name] = scale_interval(intervals[nats], bits)
         features = self.judges[0].classifier.features(self.inferred.predicted)
         return {**metrics, "reconstruction": self._compare(features)}
 
@@ -130,7 +130,7 @@ class ImageEvaluator(Evaluator):
         best = best_sampler(self.samples)
         bar = partial(progress, total=len(self.samples), desc="samplers", unit="sampler")
         # Any number of threads gives the same.
-        with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
+        with engine.torch_threads(1), ThreadPoolExecutor(self.params.threads) as pool:
             found = list(bar(pool.map(self._measure_sampler, self.samples.values())))
         samplers = dict(zip(self.samples, found, strict=True))
         tested = two_sample_test(self.samples[best].images, self.test, seed=self.params.seed)

@@ -20,4 +20,4 @@ def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
     Raises GenlabError where it is missing, truncated or foreign.
     """
     model, facts = load_checkpoint(checkpoint, producer_command=TRAIN)
-    return model.to(engine.device(params.device)), facts
+    return model.to(engine.select_device(params.device)), facts

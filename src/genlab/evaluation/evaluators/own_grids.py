@@ -70,7 +70,7 @@ class OwnGridEvaluator(Evaluator):
         val = load_split(self.paths.data, "val")
         fitted = {n: samplers.fit(model, n, self.train, seed) for n in samplers.list_names(model)}
         draw = partial(samplers.sample_all, model, fitted, count)
-        with engine.threads_of_torch(1), ThreadPoolExecutor(self.params.threads) as pool:
+        with engine.torch_threads(1), ThreadPoolExecutor(self.params.threads) as pool:
             self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
         found = {
             name: {

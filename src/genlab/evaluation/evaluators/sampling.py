@@ -70,7 +70,7 @@ def start_sampling(
     The context yields a function that draws from every sampler, given the Fréchet distance of
     images to the validation split; it raises what a sampler's fit raises.
     """
-    on_cpu = engine.device(params.device).type == "cpu"
+    on_cpu = engine.select_device(params.device).type == "cpu"
     # Not fork: torch has threads. Not a server of forks: nobody would count its seconds.
     context = multiprocessing.get_context("spawn")
     processes = params.threads if on_cpu else 1
@@ -80,7 +80,7 @@ def start_sampling(
         submitted = sorted(names, key=lambda name: name != SLOWEST)
         futures = {name: pool.submit(_fit, name) for name in submitted}
         fits = {name: futures[name] for name in names}
-        with engine.threads_of_torch(1):
+        with engine.torch_threads(1):
             yield partial(_draw, pool, fits, params.seed, model.head is not None)
     except BrokenProcessPool as error:
         raise GenlabError(
@@ -89,7 +89,7 @@ def start_sampling(
             key="threads",
         ) from error
     finally:
-        runtime.end(pool)
+        runtime.kill_pool(pool)
 
 
 def _draw(
@@ -146,7 +146,7 @@ _state: dict[str, Any] = {}
 
 def _load(params: Params, data: Path, checkpoint: Path) -> None:
     runtime.follow_parent()
-    engine.deterministic(params.seed, 1)
+    engine.make_deterministic(params.seed, 1)
     threadpool_limits(1)  # numpy's threads, too, would wait for each other's cores
     model, _ = load_model(checkpoint, params)
     _state.update(model=model, train=load_images(data, "train"), params=params)

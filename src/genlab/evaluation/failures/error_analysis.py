@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import false_discovery_control, norm
 
-from genlab.core.stats import Floats, percentile_interval, resampled_sums
+from genlab.core.stats import Floats, bootstrap_sums, percentile_interval
 
 Column = npt.NDArray[Any]
 Flags = npt.NDArray[np.bool_]
@@ -59,7 +59,7 @@ def compare(
     values = np.asarray(errors, dtype=np.float64)
     members = [_find_strata(strata, each) for each in hypotheses]
     terms = [_terms(values, each.flags, s) for each, s in zip(hypotheses, members, strict=True)]
-    sums = resampled_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed, groups=groups)
+    sums = bootstrap_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed, groups=groups)
     resampled = np.split(sums, np.cumsum([part.shape[1] for part in terms])[:-1], axis=1)
     tests: list[Test] = []
     for each, layers, part, draws in zip(hypotheses, members, terms, resampled, strict=True):

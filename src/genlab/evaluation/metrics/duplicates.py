@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from genlab.core.stats import Floats, share_interval
+from genlab.core.stats import Floats, wilson_interval
 
 LEVELS = 255
 NEAR_PERCENTILE = 1
@@ -60,7 +60,7 @@ def memorisation(samples: Floats, held_out: Floats) -> dict[str, Any]:
         "near_threshold": float(threshold),
         "n": n,
         "n_reference": len(held_out),
-        "intervals": {"near_duplicate_rate": share_interval(near, n)},
+        "intervals": {"near_duplicate_rate": wilson_interval(near, n)},
     }
 
 

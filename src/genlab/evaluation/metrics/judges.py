@@ -30,7 +30,7 @@ from torch import Tensor
 
 from genlab.core import code, engine, runtime
 from genlab.core.errors import GenlabError
-from genlab.core.io import atomic_write, map_npy, read_json, unfit, write_bytes, write_json
+from genlab.core.io import atomic_write, file_error, map_npy, read_json, write_bytes, write_json
 from genlab.core.params.catalogue import PUBLISHED
 from genlab.evaluation.metrics.features import Classifier, Images, Labels, train_classifier
 
@@ -140,7 +140,7 @@ def release_judges(dataset: str) -> Path:
 
 def digest_training() -> str:
     """Digest of the code that trains classifiers."""
-    return code.digest(["genlab.evaluation.metrics.features"])
+    return code.digest_sources(["genlab.evaluation.metrics.features"])
 
 
 def released_file(dataset: str) -> Path:
@@ -168,7 +168,7 @@ def train_judges(
             key="threads",
         ) from error
     finally:
-        runtime.end(pool)
+        runtime.kill_pool(pool)
 
 
 def read_judges(
@@ -178,11 +178,11 @@ def read_judges(
     header, weights = _read(path, command)
     shown = header["examples"] if examples is None else examples
     if header["key"] != data.make_key(shown, header["seeds"]) or not {*seeds} <= {*weights}:
-        raise unfit(path, "was made from other data or settings", command)
+        raise file_error(path, "was made from other data or settings", command)
     try:
         return [_restore(data, weights[seed]) for seed in seeds]
     except RuntimeError as error:
-        raise unfit(path, "lacks weights of its classifiers", command) from error
+        raise file_error(path, "lacks weights of its classifiers", command) from error
 
 
 def write_judges(
@@ -211,7 +211,7 @@ def _read_released(
     path = released_file(data.dataset)
     facts = read_json(path.with_suffix(".json"), producer_command="make report", kind=KIND)
     if facts.get("code") != digest_training():
-        raise unfit(path, "was made by other code", "make report")
+        raise file_error(path, "was made by other code", "make report")
     return read_judges(path, data, examples, seeds, "make report")
 
 
@@ -238,10 +238,10 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], dict[int, dict[str,
             seed, _, rest = name.partition(".")
             weights[int(seed)][rest] = value
     except FileNotFoundError as error:
-        raise unfit(path, "is missing", command) from error
+        raise file_error(path, "is missing", command) from error
     except Exception as error:  # a foreign file can make any part of it fail
         fault = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        raise unfit(path, f"is truncated or no file of judges ({fault})", command) from error
+        raise file_error(path, f"is truncated or no file of judges ({fault})", command) from error
     return header, weights
 
 
@@ -254,7 +254,7 @@ def _restore(data: TrainingSet, weights: dict[str, Tensor]) -> Classifier:
 
 def _train(shared: Images | Path, labels: Labels | None, seed: int, examples: int) -> bytes:
     """The weights of one classifier, in a process of their own."""
-    engine.deterministic(seed, 1)
+    engine.make_deterministic(seed, 1)
     images = map_npy(shared, producer_command="") if isinstance(shared, Path) else shared
     return train_classifier(images, labels, seed=seed, examples=examples).weights
 

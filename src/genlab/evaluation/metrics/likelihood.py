@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 
 from genlab.core.stats import (
     Floats,
+    bootstrap_sums,
     mean_metrics,
     percentile_intervals,
-    resampled_sums,
 )
 
 ACTIVE_VARIANCE = 0.01
@@ -49,7 +49,7 @@ def bound_over_entropy(
         return {"neg_elbo_over_entropy_bound": ratio, "data_entropy_bound_nats": sums[:, 1] / n}
 
     point = statistics(rows.sum(axis=0, keepdims=True))
-    resampled = statistics(resampled_sums(rows, bootstrap=bootstrap, seed=seed))
+    resampled = statistics(bootstrap_sums(rows, bootstrap=bootstrap, seed=seed))
     means = {name: float(value[0]) for name, value in point.items()}
     return {**means, "intervals": percentile_intervals(resampled, n)}
 

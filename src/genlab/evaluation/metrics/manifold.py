@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.core.stats import Floats, share_interval
+from genlab.core.stats import Floats, wilson_interval
 
 K = 5
 ROWS = 256
@@ -41,7 +41,9 @@ def manifold(
         "k": k,
         "n": len(fake),
         "n_reference": len(real),
-        "intervals": {name: share_interval(int(hit.sum()), len(hit)) for name, hit in hits.items()},
+        "intervals": {
+            name: wilson_interval(int(hit.sum()), len(hit)) for name, hit in hits.items()
+        },
     }
 
 

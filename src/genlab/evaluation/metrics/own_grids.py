@@ -8,9 +8,9 @@ from scipy import ndimage
 
 from genlab.core.stats import (
     Floats,
+    bootstrap_sums,
     percentile_intervals,
-    resampled_sums,
-    share_interval,
+    wilson_interval,
 )
 from genlab.grids.palette import BLACK, COLOURS, PADDING
 from genlab.grids.shapes import Grids
@@ -54,7 +54,7 @@ def code_lengths(
     """
     cells = (grids != PADDING).sum(axis=(1, 2))
     terms = np.column_stack([neg_elbo, context, cells]).astype(np.float64)
-    sums = resampled_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
+    sums = bootstrap_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
     names = ("neg_elbo_per_cell", "context_nats_per_cell")
     drawn = {name: sums[:, column] / sums[:, 2] for column, name in enumerate(names)}
     point = terms.sum(axis=0)
@@ -125,5 +125,5 @@ def novelty(samples: Grids, train: Grids) -> dict[str, Any]:
     """Share of samples that are no training grid, with Wilson's interval."""
     seen = {grid.tobytes() for grid in train}
     new = sum(grid.tobytes() not in seen for grid in samples)
-    interval = share_interval(new, len(samples))
+    interval = wilson_interval(new, len(samples))
     return {"novelty": new / len(samples), "intervals": {"novelty": interval}}

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.stats import Floats, percentile_intervals, resampled_sums, share_interval
+from genlab.core.stats import Floats, bootstrap_sums, percentile_intervals, wilson_interval
 from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import Grids
 
@@ -68,13 +68,13 @@ def grid_metrics(
     accuracy, total = float(exact.mean()), confusion.sum(axis=0)
     point, of_each_grid = _statistics(total[None]), _statistics(confusion)
     terms = np.column_stack([exact, np.ones(n), confusion.reshape(n, -1)])
-    sums = resampled_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
+    sums = bootstrap_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
     units = np.arange(n) if groups is None else groups
     drawn = {"exact_grid_accuracy": sums[:, 0] / sums[:, 1]}
     drawn |= _statistics(sums[:, 2:].reshape(-1, *total.shape))
     intervals = percentile_intervals(drawn, len(np.unique(units)))
     if groups is None:
-        intervals["exact_grid_accuracy"] = share_interval(int(exact.sum()), n)
+        intervals["exact_grid_accuracy"] = wilson_interval(int(exact.sum()), n)
     metrics: dict[str, Any] = {"n": n, "exact_grid_accuracy": accuracy, "per_class_accuracy": {}}
     for name, value in point.items():
         group, _, key = name.rpartition(".")
@@ -82,7 +82,7 @@ def grid_metrics(
             (metrics[group] if group else metrics)[key] = float(value[0])
         if name.startswith(SHARES) and value[0] == 1:
             faultless = len(np.unique(units[~np.isnan(of_each_grid[name])]))
-            intervals[name] = share_interval(faultless, faultless)
+            intervals[name] = wilson_interval(faultless, faultless)
     metrics["colour_histogram"] = {
         name: {str(c): float(share) for c, share in enumerate(cells / total.sum())}
         for name, cells in {

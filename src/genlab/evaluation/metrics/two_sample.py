@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from genlab.core.stats import share_interval
+from genlab.core.stats import wilson_interval
 from genlab.evaluation.metrics.features import Images, Labels, train_classifier
 
 EXAMPLES = 100_000
@@ -34,7 +34,7 @@ def two_sample_test(samples: Images, real: Images, *, seed: int = 0) -> dict[str
     return {
         "discriminator_accuracy": accuracy,
         "intervals": {
-            "discriminator_accuracy": share_interval(round(accuracy * len(held)), len(held))
+            "discriminator_accuracy": wilson_interval(round(accuracy * len(held)), len(held))
         },
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core.stats import Floats, percentile_intervals, resampled_sums, share_interval
+from genlab.core.stats import Floats, bootstrap_sums, percentile_intervals, wilson_interval
 from genlab.evaluation.metrics.reconstruction import total_variation
 from genlab.grids.parser import find_components, is_valid
 from genlab.grids.shapes import Grids
@@ -54,7 +54,7 @@ def sample_metrics(
     total = table.sum(axis=0, keepdims=True)
     counts, sizes, colours, _ = np.split(total, ends, axis=1)
     point = _statistics(total, ends, reference)
-    sums = resampled_sums(table, bootstrap=bootstrap, seed=seed)
+    sums = bootstrap_sums(table, bootstrap=bootstrap, seed=seed)
     resampled = _statistics(sums, ends, (counts, sizes, colours[:, 1:]))
     intervals = percentile_intervals(resampled, n)
     for name in MAX_TV:
@@ -67,7 +67,7 @@ def sample_metrics(
     }
     for name, flag in flags.items():
         metrics[name] = float(flag.mean())
-        intervals[name] = share_interval(int(flag.sum()), n)
+        intervals[name] = wilson_interval(int(flag.sum()), n)
     metrics |= {name: float(value[0]) for name, value in point.items() if not np.isnan(value[0])}
     close = all(metrics[name] <= most for name, most in MAX_TV.items())
     metrics["counted"] = close and metrics["unique_and_novel_share"] >= MIN_NOVELTY

@@ -171,7 +171,7 @@ def _map(function: Callable[[Job], Result], jobs: Iterable[Job], model: VAE) -> 
     for another after every operator.
     """
     threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-    with engine.threads_of_torch(1), ThreadPoolExecutor(threads) as pool:
+    with engine.torch_threads(1), ThreadPoolExecutor(threads) as pool:
         return list(pool.map(torch.no_grad()(function), jobs))
 
 

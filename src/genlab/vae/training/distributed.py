@@ -31,7 +31,7 @@ def process_group(device: str) -> Iterator[None]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return
-    gpu = engine.device(device).type == "cuda"
+    gpu = engine.select_device(device).type == "cuda"
     if gpu:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl" if gpu else "gloo")

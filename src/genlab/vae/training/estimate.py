@@ -21,8 +21,8 @@ def estimate_minutes(params: Params, items: Items, values: int) -> float:
     items: some for training, (n, ...). values: of a cell or a pixel's channel. Steps that train
     encoder, decoder and prior together are timed; those of the prior alone are shorter.
     """
-    engine.deterministic(params.seed, params.threads)
-    device = engine.device(params.device)
+    engine.make_deterministic(params.seed, params.threads)
+    device = engine.select_device(params.device)
     task = make_task(params, items, values, device)
     with TemporaryDirectory() as folder:
         trainer = Trainer(params, task, items, Path(folder), device)

@@ -9,7 +9,7 @@ import torch
 from genlab.core import engine
 from genlab.core.code import digest_code
 from genlab.core.io import UNFINISHED, sha256, write_json
-from genlab.core.params import TRAINING_KEYS, Params, digest
+from genlab.core.params import TRAINING_KEYS, Params, digest_values
 from genlab.core.params.catalogue import Dataset
 from genlab.core.tracking import Tracker, WandbMirror
 from genlab.datasets.arc_grids import find_data_file, find_joined_file, load_split
@@ -47,7 +47,7 @@ def train_dataset(
     unfitting data.
     """
     file, train, val = load_items(params, dataset, data_path)
-    device = engine.device(params.device)
+    device = engine.select_device(params.device)
     task = make_task(params, train, dataset.classes, device)
     key = run_key(params, file)
     unfinished = UNFINISHED / f"{dataset.name}-{key[:16]}"
@@ -74,7 +74,7 @@ def train_dataset(
     facts = {"dataset": dataset.name, "training": config, "history": history}
     save_checkpoint(folder / CHECKPOINT, model, facts)
     run = {"run": key, "training_seconds": trainer.progress.seconds}
-    write_json(folder / PROVENANCE, {**engine.provenance(params, file), **run})
+    write_json(folder / PROVENANCE, {**engine.collect_provenance(params, file), **run})
     summary = _summarize(trainer, model, history)
     write_json(results, summary)
     trainer.remove_state()
@@ -100,7 +100,9 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 def run_key(params: Params, data: Path) -> str:
     """What an unfinished run is identified by: its params, its data and the code that trains."""
     code = digest_code("unfinished_training")
-    return digest({"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code})
+    return digest_values(
+        {"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code}
+    )
 
 
 def _summarize(

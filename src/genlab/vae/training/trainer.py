@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from genlab.core.engine import threads_of_torch
+from genlab.core.engine import torch_threads
 from genlab.core.params import Params
 from genlab.core.progress import progress as progress_bar
 from genlab.distributions.gaussian import reparameterize
@@ -90,7 +90,7 @@ class Trainer:
                 self._enter_phase(progress.epoch)
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
-                with threads_of_torch(p.threads):  # its operators are long, unlike an update's
+                with torch_threads(p.threads):  # its operators are long, unlike an update's
                     values = distributed.broadcast({**trained, **self.validate(trained["beta"])})
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started

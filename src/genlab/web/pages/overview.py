@@ -143,7 +143,7 @@ def main() -> None:
     if status is None:
         return
     st.subheader("Since the last commit", anchor=False)
-    commit = git.ask(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
+    commit = git.run_git(ROOT, "log", "-1", "--format=%h %s, %cr") or b"no commit yet"
     st.caption(f"Compared with {label(commit.decode(errors='replace'))}.")
     if status.changes:
         frame.table(status.changes, "Metrics that differ")

@@ -38,7 +38,7 @@ def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
     found = {"current run": current} if current else {}
     newest = ("--sort=-committerdate", f"--count={MAX_EXPERIMENTS}")
     names = ("--format=%(objectname) %(refname:lstrip=4)", "refs/exps/*/*/*")
-    listed = git.ask(root, "for-each-ref", *newest, *names) or b""
+    listed = git.run_git(root, "for-each-ref", *newest, *names) or b""
     for line in listed.decode(errors="replace").splitlines():
         commit, _, name = line.partition(" ")
         if curves := _read_experiment(root, commit, dataset):
@@ -67,8 +67,8 @@ def read_tsv(file: Path) -> Points:
 def _read_experiment(root: Path, commit: str, dataset: str) -> Curves:
     """The curves of a commit, ELBO included; none where it was run for another dataset."""
     path = f"results/{dataset}/training.json"
-    content = git.ask(root, "show", f"{commit}:{path}")
-    if content is None or content == git.ask(root, "show", f"{commit}^:{path}"):
+    content = git.run_git(root, "show", f"{commit}:{path}")
+    if content is None or content == git.run_git(root, "show", f"{commit}^:{path}"):
         return {}
     try:
         curves: Curves = {

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
-from genlab.core.picture import Picture
+from genlab.core.picture import DecodedPicture
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.hdf5 import (
     HDF5_SUFFIXES,
@@ -43,11 +43,11 @@ class ArrayLoader:
 
     arrays: list[Array]
 
-    def __call__(self, index: int, side: int) -> Picture:
+    def __call__(self, index: int, side: int) -> DecodedPicture:
         """Load a picture."""
         for array in self.arrays:
             if index < len(array):
-                return Picture(array[index], (array.shape[2], array.shape[1]))
+                return DecodedPicture(array[index], (array.shape[2], array.shape[1]))
             index -= len(array)
         raise IndexError(index)
 

@@ -13,8 +13,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.core.picture import (
     SUFFIXES,
-    Picture,
-    Unreadable,
+    DecodedPicture,
+    UnreadablePictureError,
     count_frames,
     decode,
     is_picture,
@@ -34,13 +34,13 @@ class FileLoader:
     background: str
     frames: Sequence[int] = ()
 
-    def __call__(self, index: int, side: int) -> Picture:
+    def __call__(self, index: int, side: int) -> DecodedPicture:
         """Load a picture."""
         name = self.names[index]
         try:
             data = self.contents.read(name)
         except OSError as error:
-            raise Unreadable(f"{name}: {error.strerror}", path=name) from error
+            raise UnreadablePictureError(f"{name}: {error.strerror}", path=name) from error
         frame = self.frames[index] if self.frames else 0
         return decode(data, name, side=side, background=self.background, frame=frame)
 

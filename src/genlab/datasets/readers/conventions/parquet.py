@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
-from genlab.core.picture import Picture, Unreadable, decode
+from genlab.core.picture import DecodedPicture, UnreadablePictureError, decode
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.labels import Classes, name_classes
 from genlab.datasets.readers.conventions.table import LABEL_COLUMNS
@@ -42,7 +42,7 @@ class ParquetLoader:
     background: str
     offset: int = 0
 
-    def __call__(self, index: int, side: int) -> Picture:
+    def __call__(self, index: int, side: int) -> DecodedPicture:
         """Load a picture."""
         row = self.offset + index
         group = self.groups[bisect_right(self.groups, row, key=lambda group: group.start) - 1]
@@ -51,11 +51,11 @@ class ParquetLoader:
             value = _read_group(group.file, group.number, self.column)[row - group.start].as_py()
         except Exception as error:  # pyarrow raises whatever its decoders meet
             reason = " ".join(str(error).split())[:120]
-            raise Unreadable(f"{name}: damaged ({reason})", path=group.file) from error
+            raise UnreadablePictureError(f"{name}: damaged ({reason})", path=group.file) from error
         data = value.get("bytes") if isinstance(value, dict) else value
         if data is None:
             reason = "holds a path in place of a picture; save it with its pictures embedded"
-            raise Unreadable(f"{name}: {reason}", path=group.file)
+            raise UnreadablePictureError(f"{name}: {reason}", path=group.file)
         return decode(data, name, side=side, background=self.background)
 
     def part(self, rows: range) -> ParquetLoader:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams, TableParams
-from genlab.core.places import readable_name
+from genlab.core.paths import normalise_name
 from genlab.datasets.readers.conventions.labels import Classes, name_classes, name_one_hot
 from genlab.datasets.readers.files import Files
 from genlab.datasets.readers.layout import list_some, split_of
@@ -77,7 +77,7 @@ def _index(pictures: Sequence[str]) -> dict[str, str]:
     places: dict[str, str] = {}
     twice: set[str] = set()
     for picture in pictures:
-        path = PurePosixPath(readable_name(picture))
+        path = PurePosixPath(normalise_name(picture))
         shorter = {path.name, path.stem, path.with_suffix("").as_posix()} - {path.as_posix()}
         for short in shorter:
             if short in places:
@@ -85,7 +85,7 @@ def _index(pictures: Sequence[str]) -> dict[str, str]:
             places[short] = picture
     for short in twice:
         del places[short]
-    return places | {readable_name(picture): picture for picture in pictures}
+    return places | {normalise_name(picture): picture for picture in pictures}
 
 
 def _match(
@@ -94,10 +94,10 @@ def _match(
     """Rows of a table by picture, and names that stand for none."""
     rows = list(read_rows(name, files.read(name), stated.separator if stated else None))
     columns = list(rows[0]) if rows else []
-    folder = PurePosixPath(readable_name(name)).parent
+    folder = PurePosixPath(normalise_name(name)).parent
 
     def find(cell: str) -> str | None:
-        path = PurePosixPath(readable_name(cell.strip().replace("\\", "/")))
+        path = PurePosixPath(normalise_name(cell.strip().replace("\\", "/")))
         joined = (folder / path).as_posix()
         return places.get(joined) or places.get(path.as_posix()) or places.get(path.name)
 

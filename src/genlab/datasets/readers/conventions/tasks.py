@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import MAX_GRID
-from genlab.core.picture import Unreadable
+from genlab.core.picture import UnreadablePictureError
 from genlab.datasets.readers.files import Files
 from genlab.datasets.readers.layout import ALL, SPLIT_WORDS
 from genlab.grids.palette import COLOURS
@@ -180,7 +180,7 @@ def read_tasks(files: Files) -> Tasks:
                 split = splits[name] if official else ALL
                 tasks.grids.append(TaskGrid(grid, task, called, split))
         # Of text, of JSON, of what it holds, of the archive.
-        except (ValueError, RecursionError, OSError, Unreadable) as error:
+        except (ValueError, RecursionError, OSError, UnreadablePictureError) as error:
             tasks.unreadable.append(f"{name}: {' '.join(str(error).split())[:160]}")
     rest = sorted(set(files.names) - set(names))
     left_out = {"debris of systems and tools": files.debris, "no tasks": rest}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from genlab.core.errors import GenlabError
-from genlab.core.picture import Picture, Unreadable, read_page
+from genlab.core.picture import DecodedPicture, UnreadablePictureError, read_page
 from genlab.datasets.readers.collection import Collection
 
 SUFFIXES = (".tif", ".tiff")
@@ -21,7 +21,7 @@ class PageLoader:
     file: Path
     offset: int = 0
 
-    def __call__(self, index: int, side: int) -> Picture:
+    def __call__(self, index: int, side: int) -> DecodedPicture:
         """Load a page."""
         number = self.offset + index
         name = f"{self.file.name}[{number}]"
@@ -29,7 +29,7 @@ class PageLoader:
             return read_page(_open(self.file).pages[number])
         except Exception as error:  # tifffile raises whatever its decoders do
             reason = " ".join(str(error).split())[:160] or type(error).__name__
-            raise Unreadable(f"{name}: damaged ({reason})", path=self.file) from error
+            raise UnreadablePictureError(f"{name}: damaged ({reason})", path=self.file) from error
 
     def part(self, rows: range) -> PageLoader:
         """Return one for these pages."""

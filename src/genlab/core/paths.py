@@ -16,31 +16,31 @@ COPIES = (".dvc", "tmp", "exps")
 _ESCAPED_BYTES = {0xDC80 + byte: 0x80 + byte for byte in range(0x80)}  # as Python stands for them
 
 
-def find_place(path: str | Path) -> Path:
+def resolve_path(path: str | Path) -> Path:
     """The file or folder that a user's path means; relative where that says the same."""
     place = Path(os.path.expanduser(path))  # which leaves the name of an unknown user as it is
-    return match_names(place if place.is_absolute() else _main_repository() / place)
+    return match_disk_names(place if place.is_absolute() else _main_repository() / place)
 
 
-def find_beside(folder: Path, path: str | Path) -> Path:
+def resolve_beside(folder: Path, path: str | Path) -> Path:
     """The file that a path means which begins in `folder` where it is relative."""
-    return match_names(folder / os.path.expanduser(path))
+    return match_disk_names(folder / os.path.expanduser(path))
 
 
-def match_names(path: Path) -> Path:
+def match_disk_names(path: Path) -> Path:
     """`path`, with names as the disk has them where it has them in another encoding alone."""
     if path == path.parent or os.path.lexists(path):
         return path
-    folder = match_names(path.parent)
-    wanted = readable_name(path.name)
+    folder = match_disk_names(path.parent)
+    wanted = normalise_name(path.name)
     with suppress(OSError):  # no folder, or one that is closed
         for name in sorted(os.listdir(folder)):
-            if readable_name(name) == wanted:
+            if normalise_name(name) == wanted:
                 return folder / name
     return folder / path.name
 
 
-def readable_name(name: str) -> str:
+def normalise_name(name: str) -> str:
     """A file's name as people write it: composed (NFC); bytes that are no UTF-8 are Latin-1."""
     return unicodedata.normalize("NFC", name.translate(_ESCAPED_BYTES))
 
