@@ -12,7 +12,8 @@ from pydantic import Field
 from genlab.core import engine
 from genlab.core.errors import run_cli
 from genlab.core.params.options import DatasetOptions, overridable, parse_options
-from genlab.evaluation.evaluators.base import EvaluationPaths, make_evaluator
+from genlab.evaluation.evaluators.base import EvaluationPaths
+from genlab.evaluation.evaluators.families import make_evaluator
 
 
 class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):

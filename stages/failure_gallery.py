@@ -10,7 +10,7 @@ from pydantic import Field
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json, write_text
 from genlab.core.params.options import DatasetOptions, overridable, parse_options
-from genlab.evaluation.failures.gallery import build_gallery, draw_sheet, page, summarise
+from genlab.evaluation.failures.gallery import build_gallery, draw_sheet, render_page, summarise
 
 
 class Options(DatasetOptions, overridable("seed", "bootstrap")):
@@ -33,7 +33,7 @@ def main() -> None:
     summary = summarise(sections, bootstrap=params.bootstrap, seed=params.seed)
     write_json(options.place("results/DATASET", "failures.json"), summary)
     target = options.place("plots/DATASET/failures", "index.html")
-    write_text(target, page(f"What fails: {dataset.title}", summary, sections))
+    write_text(target, render_page(f"What fails: {dataset.title}", summary, sections))
     draw_sheet(target.with_name("sheet.png"), sections)
     supported = [test["name"] for test in summary["tests"] if test["verdict"] == "supported"]
     print(f"{target}: supported hypotheses: {', '.join(supported)}")

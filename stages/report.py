@@ -50,7 +50,7 @@ def report(
         if (judges.FOLDER / name / judges.FILE).is_file():
             typer.echo(f"released {judges.release_judges(name)}")
     texts = render.render_reports(root, datasets)
-    for path in render.outdated(texts):
+    for path in render.find_outdated(texts):
         write_text(path, texts[path])
         typer.echo(f"wrote {path}")
     for name in datasets:
@@ -74,7 +74,7 @@ def compare(
 
     table = compare.compare_runs(first, second)
     typer.echo(table.to_markdown(index=False, disable_numparse=True))
-    typer.echo(compare.summary(table))
+    typer.echo(compare.count_outcomes(table))
 
 
 if __name__ == "__main__":

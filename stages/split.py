@@ -38,9 +38,9 @@ def main() -> None:
     write_json(options.place("results/DATASET", "data.json"), summary.facts)
     sheet = options.place("plots/DATASET/data", "sheet.png")
     if dataset.kind == "grids":
-        figures.data_sheet(sheet, summary.examples, summary.captions)
+        figures.draw_data_sheet(sheet, summary.examples, summary.captions)
     else:
-        figures.image_sheet(sheet, summary.examples, summary.captions, dataset.title)
+        figures.draw_image_sheet(sheet, summary.examples, summary.captions, dataset.title)
     print(f"{data}: " + ", ".join(f"{count} {name}" for name, count in summary.counts.items()))
 
 

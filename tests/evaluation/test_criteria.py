@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from healthy import evidence, grid_run_metrics, grid_series, grids, image_metrics, image_series
 
-from genlab.evaluation.diagnostics.criteria import judge
+from genlab.evaluation.diagnostics.criteria import check_criteria
 
 NEAR = "memorisation.intervals.near_duplicate_rate.low"
 
 
 def _failed(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> list[str]:
-    found = judge(kind, evidence(kind, metrics, curves))
+    found = check_criteria(kind, evidence(kind, metrics, curves))
     failed = [criterion["name"] for criterion in found["criteria"] if not criterion["passed"]]
     assert found["passed"] == (not failed)
     json.dumps(found, allow_nan=False)
@@ -51,7 +51,7 @@ def test_one_bad_number_fails_one_criterion(changes: dict[str, Any], failed: lis
 
 def test_the_first_line_of_a_verdict_says_what_is_missed() -> None:
     changes = {"ssim": 0.5, "comparable": False}
-    found = judge("images", evidence("images", image_metrics(changes), image_series()))
+    found = check_criteria("images", evidence("images", image_metrics(changes), image_series()))
     assert next(iter(found)) == "summary"
     assert found["summary"] == "missed: bits_per_dim – (wanted < 3.46), ssim 0.5 (wanted > 0.7)"
     assert found["criteria"][1]["interval"] == {"low": 0.83, "high": 0.85, "n": 10_000}

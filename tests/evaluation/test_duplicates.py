@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from genlab.evaluation.metrics import duplicates as module
-from genlab.evaluation.metrics.duplicates import memorisation, nearest
+from genlab.evaluation.metrics.duplicates import find_nearest, measure_memorisation
 
 Images = npt.NDArray[np.uint8]
 
@@ -22,11 +22,11 @@ def test_neighbours_are_those_of_a_plain_search(
     monkeypatch.setattr(module, "CHUNK", chunk)
     queries, train = _images(20, 0), _images(70, 1)
     apart = (queries[:, None].astype(float) - train[None]).reshape(20, 70, -1)
-    indices, distances = nearest(queries, train)
+    indices, distances = find_nearest(queries, train)
     assert indices.tolist() == np.square(apart).sum(2).argmin(1).tolist()
     assert distances == pytest.approx(np.sqrt(np.square(apart).mean(2)).min(1) / 255)
     # Features have a Euclidean distance.
-    indices, distances = nearest(queries.astype(np.float64), train.astype(np.float32))
+    indices, distances = find_nearest(queries.astype(np.float64), train.astype(np.float32))
     assert distances == pytest.approx(np.linalg.norm(apart, axis=2).min(1))
 
 
@@ -35,7 +35,7 @@ def test_one_level_of_one_pixel_tells_a_neighbour_from_a_copy() -> None:
     train = np.full((3, 64, 64, 3), 255, np.uint8)
     train[0, 0, 0, 0], train[1, 5, 5, 1], train[2, :9] = 253, 254, 0
     query = np.full((1, 64, 64, 3), 255, np.uint8)
-    indices, distances = nearest(np.concatenate([query, train[1:2]]), train)
+    indices, distances = find_nearest(np.concatenate([query, train[1:2]]), train)
     assert indices.tolist() == [1, 1]
     assert distances == pytest.approx([1 / 255 / np.sqrt(64 * 64 * 3), 0])
     assert distances[1] == 0
@@ -43,15 +43,15 @@ def test_one_level_of_one_pixel_tells_a_neighbour_from_a_copy() -> None:
 
 def test_of_equally_near_images_the_first_is_named() -> None:
     train = np.concatenate([_images(5, 1), _images(5, 1)])
-    assert nearest(_images(5, 1), train)[0].tolist() == [0, 1, 2, 3, 4]
+    assert find_nearest(_images(5, 1), train)[0].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_copies_and_near_copies_are_distinguished_from_new_samples_of_the_same_source() -> None:
     train = _images(400, 1)
-    held_out = nearest(_images(300, 3), train)[1]
-    found = memorisation(nearest(_images(300, 2), train)[1], held_out)
+    held_out = find_nearest(_images(300, 3), train)[1]
+    found = measure_memorisation(find_nearest(_images(300, 2), train)[1], held_out)
     interval = found["intervals"]["near_duplicate_rate"]
     assert interval["low"] < 0.01 < interval["high"]
     near = train[50:100] ^ 1  # every level off by one
-    copies = nearest(np.concatenate([train[:25], near, _images(25, 2)]), train)[1]
-    assert memorisation(copies, held_out)["near_duplicate_rate"] >= 0.75
+    copies = find_nearest(np.concatenate([train[:25], near, _images(25, 2)]), train)[1]
+    assert measure_memorisation(copies, held_out)["near_duplicate_rate"] >= 0.75

@@ -8,7 +8,7 @@ import pytest
 
 from genlab.evaluation.failures import error_analysis
 from genlab.evaluation.failures.error_analysis import Hypothesis, explain
-from genlab.evaluation.failures.grid_attributes import faults, grid_hypotheses
+from genlab.evaluation.failures.grid_attributes import describe_faults, grid_hypotheses
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.shapes import KINDS
@@ -127,8 +127,8 @@ def test_faults_are_named(cells: dict[tuple[int, int], int], words: str) -> None
     grid = np.zeros((16, 16), dtype=np.uint8)
     for place, colour in cells.items():
         grid[place] = colour
-    assert len(faults(grid)) == 1
-    assert words in faults(grid)[0]
+    assert len(describe_faults(grid)) == 1
+    assert words in describe_faults(grid)[0]
 
 
 def test_hypotheses_without_effect_are_rarely_decided(data: tuple[np.ndarray, Claims]) -> None:

@@ -60,23 +60,25 @@ def middles(path: Path, count: int) -> np.ndarray:
 
 
 FIGURES: dict[str, Callable[[Path], Any]] = {
-    "data_sheet": lambda path: figures.data_sheet(
+    "draw_data_sheet": lambda path: figures.draw_data_sheet(
         path,
         GRIDS,
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
     ),
-    "reconstructions": lambda path: figures.reconstructions(path, GRIDS, GRIDS, "Test"),
-    "grid_board": lambda path: figures.grid_board(path, GRIDS, "Grids"),
-    "samples": lambda path: figures.samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
-    "training_curves": lambda path: figures.training_curves(path, SERIES, "nats"),
-    "image_sheet": lambda path: figures.image_sheet(
+    "draw_reconstructions": lambda path: figures.draw_reconstructions(path, GRIDS, GRIDS, "Test"),
+    "draw_grid_board": lambda path: figures.draw_grid_board(path, GRIDS, "Grids"),
+    "draw_samples": lambda path: figures.draw_samples(path, GRIDS, np.arange(16) % 2 == 0, "Prior"),
+    "draw_training_curves": lambda path: figures.draw_training_curves(path, SERIES, "nats"),
+    "draw_image_sheet": lambda path: figures.draw_image_sheet(
         path, flat(20), {"train": 54_000, "mean grey": 0.286}, "Images"
     ),
-    "image_pairs": lambda path: figures.image_pairs(path, flat(9), flat(9), ["1 dB"] * 9, "Pairs"),
-    "image_samplers": lambda path: figures.image_samplers(
+    "draw_image_pairs": lambda path: figures.draw_image_pairs(
+        path, flat(9), flat(9), ["1 dB"] * 9, "Pairs"
+    ),
+    "draw_image_samplers": lambda path: figures.draw_image_samplers(
         path, {"prior: recall 0.7": flat(24), "gmm: recall 0.2": flat(24)}
     ),
-    "image_walks": lambda path: figures.image_walks(
+    "draw_image_walks": lambda path: figures.draw_image_walks(
         path, flat(18).reshape(2, 9, 28, 28, 3), "Walks", ["step"] * 9
     ),
 }
@@ -108,7 +110,7 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
 def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
     images = flat(2 * count)
     path = tmp_path / "x.png"
-    figures.image_pairs(path, images[:count], images[count:], ["1 dB"] * count, "Pairs")
+    figures.draw_image_pairs(path, images[:count], images[count:], ["1 dB"] * count, "Pairs")
     places = middles(path, 2 * count)
     down = places[count:] - places[:count]
     assert (np.abs(down[:, 1]) <= 1).all()
@@ -117,7 +119,7 @@ def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
 
 def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> None:
     path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
-    figures.image_walks(path, rows, "Walks", ["step"] * 8)
+    figures.draw_image_walks(path, rows, "Walks", ["step"] * 8)
     places = middles(path, 16).reshape(2, 8, 2)
     assert (np.ptp(places[..., 0], axis=1) <= 1).all()
     assert (np.ptp(places[..., 1], axis=0) <= 1).all()
@@ -126,7 +128,7 @@ def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> 
 def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None:
     predicted, pages = GRIDS.copy(), []
     for _ in range(2):
-        figures.reconstructions(tmp_path / "x.png", GRIDS, predicted, "Test")
+        figures.draw_reconstructions(tmp_path / "x.png", GRIDS, predicted, "Test")
         pages.append(pixels(tmp_path / "x.png"))
         predicted[0, 8, 8] = (predicted[0, 8, 8] + 1) % 10
     _, cols = np.nonzero((pages[0] != pages[1]).any(axis=-1))
@@ -137,7 +139,7 @@ def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None
 def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
     red = []
     for valid in (True, False):
-        figures.samples(tmp_path / "x.png", GRIDS, np.full(16, valid), "Prior")
+        figures.draw_samples(tmp_path / "x.png", GRIDS, np.full(16, valid), "Prior")
         red.append((np.abs(pixels(tmp_path / "x.png").astype(int) - INVALID) < 8).all(-1).sum())
     assert red[0] == 0
     assert red[1] > 16 * 500
@@ -154,5 +156,5 @@ def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
 def test_a_panel_without_its_series_is_left_out(
     series: dict[str, list[float]], panels: int, tmp_path: Path
 ) -> None:
-    figures.training_curves(tmp_path / "x.png", series, "nats")
+    figures.draw_training_curves(tmp_path / "x.png", series, "nats")
     assert len(pixels(tmp_path / "x.png")) == pytest.approx(2.35 * 150 * panels, abs=2)

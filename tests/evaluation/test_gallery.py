@@ -160,7 +160,7 @@ def test_perfect_reconstructions_leave_a_page_without_reasons(arrays: dict[str, 
     assert set(_verdicts(found["tests"]).values()) == {"untestable"}
     assert found["items"][0]["hypothesis"] is None
     assert found["nats_rank_correlation"] is None
-    assert "none of the tested attributes" in gallery.page("x", found, made)
+    assert "none of the tested attributes" in gallery.render_page("x", found, made)
 
 
 def _picture(address: str | None) -> np.ndarray:
@@ -171,7 +171,7 @@ def test_the_page_shows_the_images_that_it_speaks_of(
     of_images: Made, arrays: dict[str, Any]
 ) -> None:
     made, found = of_images
-    page = Page(gallery.page("Failures", found, made))
+    page = Page(gallery.render_page("Failures", found, made))
     assert len(page.images) == 2 * COUNT + 2 * COUNT
     assert all(str(address).startswith("data:image/png;base64,") for address in page.addresses)
     assert all(image["alt"] for image in page.images)
@@ -188,7 +188,7 @@ def test_the_page_shows_the_images_that_it_speaks_of(
 
 def test_the_page_of_grids_needs_no_other_file_and_escapes_its_title(of_grids: Made) -> None:
     made, summary = of_grids
-    page = Page(gallery.page("Failures <of> grids", json.loads(json.dumps(summary)), made))
+    page = Page(gallery.render_page("Failures <of> grids", json.loads(json.dumps(summary)), made))
     assert "of" not in page.tags
     assert len(page.images) == 6 + 2 * 3 + 2 * 3
     assert all(str(address).startswith("data:") for address in page.addresses)

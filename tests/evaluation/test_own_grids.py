@@ -36,7 +36,7 @@ def test_lengths_are_per_cell_of_the_grids_themselves() -> None:
 
 def test_components_touch_at_their_sides_and_never_across_grids() -> None:
     grids = np.stack([padded([[1, 1, 0, 2], [0, 1, 2, 0]]), padded([[1, 1, 1, 1]])])
-    found = own_grids.find_components(grids)
+    found = own_grids.find_colour_components(grids)
     rows = sorted(
         zip(found.grid.tolist(), found.colour.tolist(), found.cells.tolist(), strict=True)
     )

@@ -176,7 +176,7 @@ def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: P
             run_in(repository, "git", *command)
 
     assert run_stage(repository, "report").status == 0
-    assert render.outdated(render.render_reports(repository)) == []
+    assert render.find_outdated(render.render_reports(repository)) == []
     with pytest.raises(GenlabError):  # nothing is committed yet
         render.check_committed(repository)
     commit()
@@ -330,7 +330,7 @@ def test_a_report_says_whether_its_experiments_are_of_the_current_code(repositor
     ],
 )  # fmt: skip
 def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None:
-    assert formats.share(share) == text
+    assert formats.format_share(share) == text
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_shares_do_not_round_a_miss_away(share: float | None, text: str) -> None
     ],
 )  # fmt: skip
 def test_a_number_has_four_significant_digits(value: float | None, text: str) -> None:
-    assert formats.number(value) == text
+    assert formats.format_number(value) == text
 
 
 def test_a_supported_hypothesis_of_infinite_ratio_comes_first() -> None:

@@ -138,9 +138,9 @@ def draw_progress(path: Path, run: RunRecord) -> None:
 
 def draw_samples(path: Path, draws: Images) -> None:
     """Draw samples of a generative model to a PNG. draws: uint8 (n, height, width, channels)."""
-    from genlab.evaluation.figures.image_grids import image_samplers
+    from genlab.evaluation.figures.image_grids import draw_image_samplers
 
-    image_samplers(path, {"samples of the best model, z ~ N(0, I)": draws})
+    draw_image_samplers(path, {"samples of the best model, z ~ N(0, I)": draws})
 
 
 def write_snapshot(

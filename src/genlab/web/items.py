@@ -19,8 +19,8 @@ from genlab.datasets.arc_grids import OBJECTS_FILE, find_data_file, load_objects
 from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.manifests import MANIFEST_FILE, split_command
 from genlab.datasets.readers.conventions.tasks import GridFault, parse_rows, parse_text
-from genlab.evaluation.metrics.own_grids import find_components
-from genlab.evaluation.reports.formats import words
+from genlab.evaluation.metrics.own_grids import find_colour_components
+from genlab.evaluation.reports.formats import to_words
 from genlab.grids.palette import COLOUR_NAMES, PADDING
 from genlab.grids.shapes import KINDS, Objects
 from genlab.web.files import fresh, reading, require
@@ -114,7 +114,7 @@ def _objects(file: Path, split: str) -> pd.DataFrame:
 
 def tabulate(objects: Objects) -> pd.DataFrame:
     """Objects of grids as `Split.parts`."""
-    kinds = pd.Categorical.from_codes(objects["kind"], [words(kind) for kind in KINDS])
+    kinds = pd.Categorical.from_codes(objects["kind"], [to_words(kind) for kind in KINDS])
     colours = pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES)
     numbers = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
     return pd.DataFrame({"item": objects["grid"], "kind": kinds, "colour": colours, **numbers})
@@ -122,7 +122,7 @@ def tabulate(objects: Objects) -> pd.DataFrame:
 
 def tabulate_components(grids: Items) -> pd.DataFrame:
     """Components of grids of one's own as `Split.parts`, without kinds."""
-    found = find_components(grids)
+    found = find_colour_components(grids)
     order = np.argsort(found.grid, kind="stable")
     colours = pd.Categorical.from_codes(found.colour[order], COLOUR_NAMES)
     parts = {"item": found.grid[order], "colour": colours, "cells": found.cells[order]}

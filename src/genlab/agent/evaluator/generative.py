@@ -162,9 +162,9 @@ def compare_draws(
     # Which draws are compared depends on all of them, so that no module can know it.
     seed = np.frombuffer(hashlib.sha256(draws.tobytes()).digest(), np.uint32)
     chosen = np.random.default_rng(seed).permutation(len(draws))[:QUERIES]
-    _, distances = duplicates.nearest(draws[chosen], train)
-    _, held_out = duplicates.nearest(images[:QUERIES], train)
-    near = duplicates.memorisation(distances, held_out)["near_duplicate_rate"]
+    _, distances = duplicates.find_nearest(draws[chosen], train)
+    _, held_out = duplicates.find_nearest(images[:QUERIES], train)
+    near = duplicates.measure_memorisation(distances, held_out)["near_duplicate_rate"]
     if near > MEMORISED:
         raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
     features = [extractor.features(np.ascontiguousarray(each)) for each in (draws, images)]

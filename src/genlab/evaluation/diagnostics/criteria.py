@@ -127,7 +127,7 @@ CRITERIA: Mapping[str, tuple[tuple[Criterion, ...], tuple[Criterion, ...]]] = {
 """Criteria of each kind: of every model, and of one whose loss has a KL term."""
 
 
-def judge(kind: str, evidence: SimpleNamespace) -> dict[str, Any]:
+def check_criteria(kind: str, evidence: SimpleNamespace) -> dict[str, Any]:
     """verdict.json of a model of `kind`: grids, own_grids or images."""
     always, generating = CRITERIA[kind]
     criteria = []

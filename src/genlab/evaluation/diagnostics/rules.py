@@ -22,7 +22,7 @@ MAX_FALL = 0.05
 
 
 @dataclass(frozen=True)
-class Rule:
+class DiagnosisRule:
     """A known failure: `predicate` decides on the evidence, `fix` are the recommended params.
 
     evidence: names of the numbers that are reported.
@@ -54,9 +54,9 @@ def detected_issues(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     return [finding["name"] for finding in findings if finding["found"]]
 
 
-def _instability(effect: str, limit: float) -> Rule:
+def _instability(effect: str, limit: float) -> DiagnosisRule:
     """Unstable training; `effect` is what is measured on the validation split, `limit` its most."""
-    return Rule(
+    return DiagnosisRule(
         "training_instability",
         lambda e: (
             e.skipped_share > MAX_SKIPPED
@@ -68,8 +68,8 @@ def _instability(effect: str, limit: float) -> Rule:
     )
 
 
-GRIDS: tuple[Rule, ...] = (
-    Rule(
+GRIDS: tuple[DiagnosisRule, ...] = (
+    DiagnosisRule(
         "posterior_collapse",
         lambda e: e.kl_nats < MIN_KL or e.active_units == 0,
         ("kl_nats", "active_units", "latent_dim"),
@@ -82,13 +82,13 @@ GRIDS: tuple[Rule, ...] = (
         },
     ),
     _instability("deepest_fall", MAX_FALL),
-    Rule(
+    DiagnosisRule(
         "all_black_collapse",
         lambda e: e.skill_score < 0.1 and e.foreground_recall < 0.5,
         ("skill_score", "foreground_recall", "predicted_black_share", "all_black_baseline"),
         lambda e: {"beta_schedule": "linear", "beta_delay": 0.3, "beta_warmup": 0.15},
     ),
-    Rule(
+    DiagnosisRule(
         "kl_explosion",
         lambda e: (
             e.epochs_not_finite or (e.beta > 0 and e.kl_nats > 10 * e.data_entropy_bound_nats)
@@ -96,14 +96,14 @@ GRIDS: tuple[Rule, ...] = (
         ("kl_nats", "data_entropy_bound_nats", "beta", "epochs_not_finite"),
         lambda e: {"grad_clip": 1.0, "lr": 0.001, "beta_warmup": 0.1},
     ),
-    Rule(
+    DiagnosisRule(
         "dead_colours",
         # Colours of accuracy < 0.05, or predicted on less than a tenth of their true share.
         lambda e: bool(e.accuracy_of_dead),
         ("accuracy_of_dead",),
         lambda e: {"class_balance_exponent": 0.5, "focal_gamma": 2.0},
     ),
-    Rule(
+    DiagnosisRule(
         "over_regularisation",
         # A code of fewer nats than half the data's entropy cannot name the grid.
         lambda e: e.beta > 0 and e.kl_over_entropy < 0.5 and e.skill_score < 0.9,
@@ -112,16 +112,16 @@ GRIDS: tuple[Rule, ...] = (
     ),
 )
 
-IMAGES: tuple[Rule, ...] = (
+IMAGES: tuple[DiagnosisRule, ...] = (
     _instability("objective_spikes", 0),
-    Rule(
+    DiagnosisRule(
         # A decoder that is strong enough without z, so that z says too little to name the image.
         "posterior_collapse",
         lambda e: e.kl_nats < e.items_nats or e.active_share < MIN_ACTIVE,
         ("kl_nats", "items_nats", "active_share", "causal_channels", "beta"),
         lambda e: {"beta_max": 1.0} if e.beta_max > 1 else {"free_bits": 0.2},
     ),
-    Rule(
+    DiagnosisRule(
         "prior_posterior_mismatch",
         lambda e: e.prior_over_posterior > PRIOR_OVER_POSTERIOR,
         ("prior_over_posterior", "relative_frechet_prior", "relative_frechet_posterior"),
@@ -131,13 +131,13 @@ IMAGES: tuple[Rule, ...] = (
             else {"prior_width": 2 * e.prior_width}
         ),
     ),
-    Rule(
+    DiagnosisRule(
         "pixel_independence",
         lambda e: not e.causal_channels and e.error_correlation > MIN_CORRELATION,
         ("error_correlation", "causal_channels"),
         lambda e: {"causal_channels": 32},
     ),
-    Rule(
+    DiagnosisRule(
         "likelihood_scale",
         lambda e: e.noise_mismatch > SCALE,
         ("noise_mismatch", "likelihood"),
@@ -147,7 +147,7 @@ IMAGES: tuple[Rule, ...] = (
             else "discretized_logistic_mixture"
         },
     ),
-    Rule(
+    DiagnosisRule(
         "nan",
         lambda e: bool(e.epochs_not_finite),
         ("epochs_not_finite",),
@@ -157,7 +157,7 @@ IMAGES: tuple[Rule, ...] = (
 
 OWN_GRIDS = (
     *(rule for rule in GRIDS if rule.name not in ("kl_explosion", "over_regularisation")),
-    Rule(
+    DiagnosisRule(
         "kl_explosion",
         lambda e: e.epochs_not_finite or (e.beta > 0 and e.kl_nats > 10 * e.context_nats),
         ("kl_nats", "context_nats", "beta", "epochs_not_finite"),

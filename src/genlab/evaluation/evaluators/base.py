@@ -17,7 +17,7 @@ from genlab.core.params import Params
 from genlab.core.params.catalogue import Dataset
 from genlab.core.stats import Floats
 from genlab.evaluation import figures
-from genlab.evaluation.diagnostics.criteria import judge
+from genlab.evaluation.diagnostics.criteria import check_criteria
 from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
 from genlab.evaluation.evaluators.models import load_model
@@ -77,7 +77,7 @@ class Evaluator(ABC):
         metrics = self.measure()
         updates = training["samples_per_epoch"] // training["batch_size"]
         evidence = collect_evidence(kind, metrics, curves, updates)
-        verdict, findings = judge(kind, evidence), diagnose(kind, evidence)
+        verdict, findings = check_criteria(kind, evidence), diagnose(kind, evidence)
         if limits := self.list_limits():
             verdict["limits"] = limits
         summary = self.summarise({**metrics, "passed": verdict["passed"]}).model_dump()
@@ -88,7 +88,7 @@ class Evaluator(ABC):
         write_json(self.paths.summary, summary)
         self.draw(metrics)
         unit = f"nats per {self.dataset.kind.removesuffix('s')}"
-        figures.training_curves(self.paths.plots / "training_curves.png", curves, unit)
+        figures.draw_training_curves(self.paths.plots / "training_curves.png", curves, unit)
         write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
         # Beside the arrays, since it depends on the machine.
         timing = {"seconds": time.perf_counter() - started, "machine": engine.describe_machine()}
@@ -159,21 +159,3 @@ def merge(*parts: Metrics) -> Metrics:
     """Several groups of metrics as one, with the `intervals` of all."""
     intervals = {name: found for part in parts for name, found in part.get("intervals", {}).items()}
     return {**{key: value for part in parts for key, value in part.items()}, "intervals": intervals}
-
-
-def make_evaluator(params: Params, dataset: Dataset, paths: EvaluationPaths) -> Evaluator:
-    """The evaluator of a dataset; reads the checkpoint.
-
-    Raises GenlabError where the checkpoint is missing, truncated or of another kind.
-    """
-    if dataset.family == "own_grids":
-        from genlab.evaluation.evaluators.own_grids import OwnGridEvaluator
-
-        return OwnGridEvaluator(params, dataset, paths)
-    if dataset.family == "grids":  # imports nothing of images, which takes seconds
-        from genlab.evaluation.evaluators.grids import GridEvaluator
-
-        return GridEvaluator(params, dataset, paths)
-    from genlab.evaluation.evaluators.images import ImageEvaluator
-
-    return ImageEvaluator(params, dataset, paths)

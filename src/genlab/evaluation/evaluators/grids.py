@@ -132,12 +132,14 @@ class GridEvaluator(Evaluator):
             ("reconstructions.png", self.test, self.inferred.predicted, "Test grids"),
             ("arc_agi.png", self.arc, self.arc_predicted, unseen),
         ):
-            figures.reconstructions(folder / file, truth[:COMPARED], predicted[:COMPARED], title)
+            figures.draw_reconstructions(
+                folder / file, truth[:COMPARED], predicted[:COMPARED], title
+            )
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`: it only draws the cells, too
                 valid = is_valid(grids[shown], settings.min_objects, settings.max_objects)
                 path = folder / f"samples_{name}.png"
-                figures.samples(path, grids[shown], valid, f"Sampler {name}")
+                figures.draw_samples(path, grids[shown], valid, f"Sampler {name}")
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions with what they are compared by, and samples of the best sampler."""

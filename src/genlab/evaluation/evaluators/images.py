@@ -75,12 +75,12 @@ class ImageEvaluator(Evaluator):
                 for classifier in progress(classifiers, desc="judges", unit="classifier")
             ]
             metrics = {**self._describe_model(), **self._measure_reconstructions()}
-            _, held_out = duplicates.nearest(test[:QUERIES], self.train)
+            _, held_out = duplicates.find_nearest(test[:QUERIES], self.train)
             self.samples = draw_samples(self.judges[0].validation_frechet)
         metrics |= self._measure_samples()
         samples = self.samples[metrics["best_sampler"]].images
-        _, near = duplicates.nearest(samples[:QUERIES], self.train)
-        metrics["memorisation"] = duplicates.memorisation(near, held_out)
+        _, near = duplicates.find_nearest(samples[:QUERIES], self.train)
+        metrics["memorisation"] = duplicates.measure_memorisation(near, held_out)
         return metrics
 
     def _describe_model(self) -> Metrics:
@@ -169,7 +169,7 @@ class ImageEvaluator(Evaluator):
         return merge(near, far, manifold(features, test, real_radii=radii))
 
     @cached_property
-    def _reference(self) -> tuple[list[frechet.Gaussian], Floats]:
+    def _reference(self) -> tuple[list[frechet.FeatureGaussian], Floats]:
         """Of the test images what all sets of samples are compared with: resamples and radii."""
         test, seed = self.judges[0].features["test"], self.params.seed
         resampled = frechet.resample_reference(test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
@@ -187,26 +187,26 @@ class ImageEvaluator(Evaluator):
         notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
         title = "Test images over their reconstructions"
         path = folder / "reconstructions.png"
-        figures.image_pairs(path, truth, predicted, notes, title)
+        figures.draw_image_pairs(path, truth, predicted, notes, title)
         tiles = {}
         for name in sorted(self.samples, key=lambda name: name != best):
             found, picked = metrics["samplers"][name], "; picked" if name == best else ""
             numbers = f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
             tiles[f"{label(name, found)}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
-        figures.image_samplers(folder / "samplers.png", tiles)
+        figures.draw_image_samplers(folder / "samplers.png", tiles)
         ends = mean[:WALKS], mean[WALKS : 2 * WALKS]
         between, columns = latents.interpolate(self.model, *ends, STEPS), [""] * STEPS
         columns[0], columns[-1] = "from", "to"
         title, path = "Interpolations between two test images", folder / "interpolations.png"
-        figures.image_walks(path, between, title, columns)
+        figures.draw_image_walks(path, between, title, columns)
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions, and samples with their nearest training images in features."""
         first, name = self.judges[0], metrics["best_sampler"]
         train, test = first.features["train"], first.features["test"]
         samples = self.samples[name].images[:QUERIES]
-        rows, distances = duplicates.nearest(first.classifier.features(samples), train)
-        _, train_distances = duplicates.nearest(test, train)
+        rows, distances = duplicates.find_nearest(first.classifier.features(samples), train)
+        _, train_distances = duplicates.find_nearest(test, train)
         return {
             "predicted": self.inferred.predicted,
             "nats": self.inferred.nats,

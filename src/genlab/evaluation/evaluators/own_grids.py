@@ -95,12 +95,12 @@ class OwnGridEvaluator(Evaluator):
         """Draw reconstructions and samples."""
         folder = self.paths.plots
         pairs = self.test[:COMPARED], self.inferred.predicted[:COMPARED]
-        figures.reconstructions(folder / "reconstructions.png", *pairs, "Test grids")
+        figures.draw_reconstructions(folder / "reconstructions.png", *pairs, "Test grids")
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`: it only draws the cells, too
                 new = metrics["samplers"][name]["novelty"]
                 title = f"Sampler {name}: {new:.0%} are no training grid"
-                figures.grid_board(folder / f"samples_{name}.png", grids[:PICTURED], title)
+                figures.draw_grid_board(folder / f"samples_{name}.png", grids[:PICTURED], title)
 
     def arrays(self, metrics: Metrics) -> Arrays:
         """Reconstructions, and samples of the best sampler with their nearest training grids."""

@@ -99,10 +99,10 @@ def explain(index: int, hypotheses: Sequence[Hypothesis], tests: Sequence[Test])
     has, the highest interval first.
     """
     has = [test for each, test in zip(hypotheses, tests, strict=True) if each.flags[index]]
-    return [test for test in ranked(has) if test["verdict"] == "supported"]
+    return [test for test in rank_tests(has) if test["verdict"] == "supported"]
 
 
-def ranked(tests: Sequence[Test]) -> list[Test]:
+def rank_tests(tests: Sequence[Test]) -> list[Test]:
     """Tests by verdict, the supported first, then by how high the interval lies."""
 
     def key(test: Test) -> tuple[int, float]:

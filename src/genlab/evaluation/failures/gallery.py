@@ -26,7 +26,7 @@ from genlab.evaluation.failures.error_analysis import (
     Hypothesis,
     compare,
     explain,
-    ranked,
+    rank_tests,
 )
 from genlab.evaluation.figures.boards import paint_grids
 from genlab.evaluation.figures.image_grids import item_bands, save_mosaics
@@ -53,7 +53,7 @@ KEYS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
+class GallerySection:
     """Items of one sort and how badly each failed; n of them.
 
     item: what one is called. order: the indices of those to show. scores: {name: (n,)}, shown
@@ -102,10 +102,12 @@ class Section:
     def tile(self, caption: str, index: int) -> str:
         """A picture of an item as a PNG data URI."""
         outlined = self.outlined.get(caption)
-        return tile(self.pictures[caption][index], None if outlined is None else outlined[index])
+        return encode_png(
+            self.pictures[caption][index], None if outlined is None else outlined[index]
+        )
 
 
-Sections = Mapping[str, Section]
+Sections = Mapping[str, GallerySection]
 """Sections of a gallery in the order of the page, by the prefix of their keys in failures.json."""
 
 
@@ -161,7 +163,7 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
     arc_objects, arc_hypotheses = of_grids.grid_hypotheses(arc)
     rest = count - len(shown) - len(shown_arc)
     return {
-        "sample_": Section(
+        "sample_": GallerySection(
             f"Invalid samples: {np.count_nonzero(invalid)} of {len(samples)}",
             "sample",
             shown,
@@ -173,9 +175,9 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
             hypotheses,
             None,
             {"sample": found.stray},
-            lambda index: {"faults": of_grids.faults(samples[index]) or [COUNT]},
+            lambda index: {"faults": of_grids.describe_faults(samples[index]) or [COUNT]},
         ),
-        "": Section(
+        "": GallerySection(
             f"ARC-AGI grids that are not exact: {np.count_nonzero(wrong)} of {len(arc)}",
             "ARC-AGI grid",
             shown_arc,
@@ -201,7 +203,7 @@ def own_grid_sections(
     strata, hypotheses = of_own_grids.own_grid_hypotheses(truth)
     far = arrays["sample_errors"]
     return {
-        "": Section(
+        "": GallerySection(
             f"Test grids that are not exact: {np.count_nonzero(wrong)} of {len(truth)}",
             "test grid",
             _range(wrong, count),
@@ -214,7 +216,7 @@ def own_grid_sections(
             tasks,
             {"reconstruction": truth != predicted},
         ),
-        "sample_": Section(
+        "sample_": GallerySection(
             "Samples furthest from the training grids",
             "sample",
             order=np.argsort(-far, kind="stable")[:count],
@@ -224,12 +226,12 @@ def own_grid_sections(
     }
 
 
-def _margin_section(truth: Items, arrays: Mapping[str, Column], count: int) -> Section:
+def _margin_section(truth: Items, arrays: Mapping[str, Column], count: int) -> GallerySection:
     """Test grids in the order of their margins: wrong ones, if any, come first."""
     predicted, margins = arrays["predicted"], arrays["margins"]
     wrong = wrong_cells(truth, predicted)
     sort = "Exact test grids" if not wrong.any() else f"Test grids, {(wrong > 0).sum()} not exact,"
-    return Section(
+    return GallerySection(
         f"{sort} with the smallest margins",
         "test grid",
         np.argsort(margins, kind="stable")[:count],
@@ -266,7 +268,7 @@ def image_sections(
     measured["train_distance"] = arrays["train_distances"]
     of_samples = of_images.measure_attributes(samples, seen, centres)
     unlike = {"subject": "samples", "verb": "are further from the training images"}
-    real = Section(
+    real = GallerySection(
         "Worst reconstructions",
         "test image",
         order=np.argsort(-errors, kind="stable")[:count],
@@ -278,7 +280,7 @@ def image_sections(
         pictures={"input": truth, "reconstruction": predicted},
         details=lambda index: {"class": names[labels[index]]},
     )
-    drawn = Section(
+    drawn = GallerySection(
         "Samples furthest from the training images",
         "sample",
         order=np.argsort(-distances, kind="stable")[:count],
@@ -293,10 +295,10 @@ def image_sections(
     return {"": real, "sample_": drawn}
 
 
-def page(title: str, summary: Mapping[str, Any], sections: Sections) -> str:
+def render_page(title: str, summary: Mapping[str, Any], sections: Sections) -> str:
     """The gallery as one HTML page that needs no other file. summary: see `summarise`."""
     images = any(pictures.ndim == 4 for pictures in sections[""].pictures.values())
-    return formats.template("gallery.html.j2", ranked=ranked).render(
+    return formats.template("gallery.html.j2", ranked=rank_tests).render(
         title=title, meaning=of_images.MEANING if images else {}, sections=sections, found=summary
     )
 
@@ -313,12 +315,12 @@ def draw_sheet(path: Path, sections: Sections) -> None:
                 flags = None if outlined is None else outlined[section.order]
                 chosen = paint_grids(chosen, flags)
             rows[caption.replace(" ", "\n")] = chosen
-        notes = [formats.number(column[index].item()) for index in section.order]
+        notes = [formats.format_number(column[index].item()) for index in section.order]
         mosaics += item_bands(f"{section.title} ({name} below each)", rows, notes)
     save_mosaics(path, mosaics)
 
 
-def tile(item: npt.ArrayLike, outlined: Flags | None = None) -> str:
+def encode_png(item: npt.ArrayLike, outlined: Flags | None = None) -> str:
     """An image (h, w, c) or a grid (h, w) as a PNG data URI; flagged cells have a white outline."""
     picture = np.asarray(item, dtype=np.uint8)
     if picture.ndim == 2:

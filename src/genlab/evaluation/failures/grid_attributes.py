@@ -73,7 +73,7 @@ def kind_words(kind: str) -> str:
     return f"an {words}" if words[0] in "aeiouL" else f"a {words}"
 
 
-def faults(grid: Grids) -> list[str]:
+def describe_faults(grid: Grids) -> list[str]:
     """What is wrong with each component of a grid (h, w) that is no legal shape, in words."""
     found = find_components(grid[None])
     return [_describe(grid, found.labels[0] == 1 + i) for i in np.flatnonzero(~found.valid)]

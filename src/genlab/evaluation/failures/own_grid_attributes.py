@@ -3,7 +3,7 @@
 import numpy as np
 
 from genlab.evaluation.failures.error_analysis import Column, Hypothesis
-from genlab.evaluation.metrics.own_grids import find_components
+from genlab.evaluation.metrics.own_grids import find_colour_components
 from genlab.grids.palette import BLACK, COLOUR_NAMES, COLOURS, PADDING
 from genlab.grids.shapes import Grids
 
@@ -17,7 +17,7 @@ def own_grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     n = len(grids)
     cells = (grids != PADDING).sum(axis=(1, 2))
     strata = np.searchsorted(np.quantile(cells, (0.25, 0.5, 0.75)), cells)
-    found = find_components(grids)
+    found = find_colour_components(grids)
     count = np.bincount(found.grid, minlength=n)
     single = np.bincount(found.grid[found.cells == 1], minlength=n)
     has = np.stack([(grids == colour).any(axis=(1, 2)) for colour in range(COLOURS)], axis=1)

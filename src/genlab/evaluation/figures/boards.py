@@ -8,7 +8,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import ndimage
 
-from genlab.evaluation.figures.image_grids import Images, Mosaic, facts, image_pairs, save_mosaics
+from genlab.evaluation.figures.image_grids import (
+    Images,
+    Mosaic,
+    draw_image_pairs,
+    facts,
+    save_mosaics,
+)
 from genlab.evaluation.figures.style import BLUE, INK, figure_file
 from genlab.grids.palette import ARC_PALETTE, to_rgb
 from genlab.grids.parser import Flags
@@ -23,7 +29,7 @@ CHART = 2.3
 """Inches of a row of bar charts."""
 
 
-def data_sheet(path: str | Path, grids: Grids, stats: Mapping[str, Any]) -> None:
+def draw_data_sheet(path: str | Path, grids: Grids, stats: Mapping[str, Any]) -> None:
     """Sample grids over the distributions that they are drawn from.
 
     stats: an entry that maps labels to shares becomes a bar chart; numbers stand in the title.
@@ -38,15 +44,15 @@ def data_sheet(path: str | Path, grids: Grids, stats: Mapping[str, Any]) -> None
             _draw_bars(figure.add_subplot(layout[1 + index // 2, index % 2]), name, shares)
 
 
-def reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str) -> None:
+def draw_reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str) -> None:
     """Grids over their reconstructions, wrong cells framed in white and counted below."""
     wrong = truth != predicted
     counts = wrong.sum(axis=(1, 2))
     notes = [f"{count} wrong" if count else "exact" for count in counts]
-    image_pairs(path, paint_grids(truth), paint_grids(predicted, wrong), notes, title)
+    draw_image_pairs(path, paint_grids(truth), paint_grids(predicted, wrong), notes, title)
 
 
-def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
+def draw_samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
     """Sampled grids; invalid ones have a thick red frame, valid ones a thin green one."""
     tiles = paint_grids(grids)
     for tile, is_valid in zip(tiles, valid, strict=True):
@@ -58,7 +64,7 @@ def samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
     save_mosaics(path, [Mosaic(tiles, columns=8, title=title)])
 
 
-def grid_board(path: str | Path, grids: Grids, title: str) -> None:
+def draw_grid_board(path: str | Path, grids: Grids, title: str) -> None:
     """Grids as they are."""
     save_mosaics(path, [Mosaic(paint_grids(grids), columns=8, title=title)])
 

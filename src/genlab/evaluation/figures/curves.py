@@ -28,7 +28,9 @@ WIDE = 100.0
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
 
-def training_curves(path: str | Path, series: Mapping[str, Sequence[float]], unit: str) -> None:
+def draw_training_curves(
+    path: str | Path, series: Mapping[str, Sequence[float]], unit: str
+) -> None:
     """Loss, KL and quality of reconstructions over the epochs.
 
     series: {name: one value per epoch}, names as the trainer logs them; a panel without its series

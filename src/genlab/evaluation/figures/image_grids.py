@@ -96,24 +96,28 @@ def item_bands(title: str, rows: Mapping[str, Images], notes: Sequence[str]) -> 
     ]
 
 
-def image_pairs(
+def draw_image_pairs(
     path: str | Path, inputs: Images, outputs: Images, notes: Sequence[str], title: str
 ) -> None:
     """Inputs over their outputs in bands of eight pairs, with a note below each pair."""
     save_mosaics(path, item_bands(title, {"input": inputs, "output": outputs}, notes))
 
 
-def image_samplers(path: str | Path, samples: Mapping[str, Images]) -> None:
+def draw_image_samplers(path: str | Path, samples: Mapping[str, Images]) -> None:
     """Samples of each sampler, {title: images}."""
     save_mosaics(path, [Mosaic(images, SAMPLE_COLUMNS, title) for title, images in samples.items()])
 
 
-def image_sheet(path: str | Path, images: Images, stats: Mapping[str, Any], title: str) -> None:
+def draw_image_sheet(
+    path: str | Path, images: Images, stats: Mapping[str, Any], title: str
+) -> None:
     """Images of a dataset under the numbers of `stats`."""
     save_mosaics(path, [Mosaic(images, SHEET_COLUMNS, title=f"{title}\n{facts(stats)}")])
 
 
-def image_walks(path: str | Path, rows: Images, title: str, column_labels: Sequence[str]) -> None:
+def draw_image_walks(
+    path: str | Path, rows: Images, title: str, column_labels: Sequence[str]
+) -> None:
     """What decoded codes show along lines; rows: (r, steps, height, width, c)."""
     images = rows.reshape(-1, *rows.shape[2:])
     save_mosaics(path, [Mosaic(images, rows.shape[1], title, column_labels)])

@@ -18,7 +18,7 @@ NEAR_PERCENTILE = 1
 CHUNK = 2048
 
 
-def nearest(
+def find_nearest(
     queries: npt.NDArray[Any], train: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """The row of `train` nearest to each query, (n,), of equally near ones the first; its distance.
@@ -43,10 +43,10 @@ def nearest(
     return indices, np.sqrt(squared)
 
 
-def memorisation(samples: Floats, held_out: Floats) -> dict[str, Any]:
+def measure_memorisation(samples: Floats, held_out: Floats) -> dict[str, Any]:
     """How many samples are copies of training images, beside held-out images.
 
-    samples, held_out: distances, by `nearest`, of n samples and of m test images from the same
+    samples, held_out: distances, by `find_nearest`, of n samples and of m test images from the same
     training images. Returns
 
     - `near_duplicate_rate`: share of samples nearer than `near_threshold`, the distance that

@@ -15,7 +15,7 @@ from genlab.core.stats import Floats, percentile_interval, student_interval
 DRAWS = 5
 
 
-class Gaussian(NamedTuple):
+class FeatureGaussian(NamedTuple):
     """A normal distribution: mean (d,), trace of its covariance, and that one's root (d, d)."""
 
     mean: Floats
@@ -23,15 +23,15 @@ class Gaussian(NamedTuple):
     root: Floats
 
 
-def gaussian_distance(one: Gaussian, other: Gaussian) -> float:
+def gaussian_distance(first: FeatureGaussian, second: FeatureGaussian) -> float:
     """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
 
     |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), of covariances that may be singular. The trace of the
     root is the sum of the singular values of S1^1/2 S2^1/2: real and never negative, where the root
     of the product S1 S2 itself comes out complex or not at all.
     """
-    overlap = linalg.svdvals(one.root @ other.root).sum()
-    squared = ((one.mean - other.mean) ** 2).sum() + one.trace + other.trace - 2 * overlap
+    overlap = linalg.svdvals(first.root @ second.root).sum()
+    squared = ((first.mean - second.mean) ** 2).sum() + first.trace + second.trace - 2 * overlap
     return float(max(squared, 0.0))  # equal Gaussians may come out a rounding error below zero
 
 
@@ -49,7 +49,7 @@ def frechet(
     *,
     bootstrap: int = 50,
     seed: int = 0,
-    resampled: Sequence[Gaussian] | None = None,
+    resampled: Sequence[FeatureGaussian] | None = None,
 ) -> dict[str, Any]:
     """The Fréchet distance with a 95 % bootstrap interval over the images of both sets.
 
@@ -72,7 +72,7 @@ def frechet(
     }
 
 
-def resample_reference(reference: Floats, *, bootstrap: int, seed: int) -> list[Gaussian]:
+def resample_reference(reference: Floats, *, bootstrap: int, seed: int) -> list[FeatureGaussian]:
     """The reference's side of the resamples of `frechet`, for several sets of features."""
     return list(_resample(reference, np.random.default_rng(seed).spawn(2 * bootstrap)[bootstrap:]))
 
@@ -100,13 +100,13 @@ def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[
     }
 
 
-def _fit(rows: Floats) -> Gaussian:
+def _fit(rows: Floats) -> FeatureGaussian:
     mean: Floats = rows.mean(axis=0)
     centred = rows - mean
     return _describe(mean, centred.T @ centred / (len(rows) - 1))
 
 
-def _resample(rows: Floats, generators: Sequence[np.random.Generator]) -> Iterator[Gaussian]:
+def _resample(rows: Floats, generators: Sequence[np.random.Generator]) -> Iterator[FeatureGaussian]:
     """The Gaussian of each resample, from the weights of the rows: no row is copied."""
     n, mean = len(rows), rows.mean(axis=0)
     centred = rows - mean  # so that the second moment below loses no digits to the mean
@@ -117,8 +117,8 @@ def _resample(rows: Floats, generators: Sequence[np.random.Generator]) -> Iterat
         yield _describe(mean + shift, (second - n * np.outer(shift, shift)) / (n - 1))
 
 
-def _describe(mean: Floats, covariance: Floats) -> Gaussian:
+def _describe(mean: Floats, covariance: Floats) -> FeatureGaussian:
     """Take the root of a covariance; rounding errors below zero are taken as zero."""
     values, vectors = linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
-    return Gaussian(mean, float(np.trace(covariance)), root)
+    return FeatureGaussian(mean, float(np.trace(covariance)), root)

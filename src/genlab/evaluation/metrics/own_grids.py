@@ -65,7 +65,7 @@ def code_lengths(
     }
 
 
-class Components(NamedTuple):
+class ColourComponents(NamedTuple):
     """Connected cells of one colour that is not black, of all grids: grid, colour, cells, (m,)."""
 
     grid: Numbers
@@ -73,7 +73,7 @@ class Components(NamedTuple):
     cells: Numbers
 
 
-def find_components(grids: Grids) -> Components:
+def find_colour_components(grids: Grids) -> ColourComponents:
     """Find all components of grids (n, h, w); cells touch at their sides."""
     parts = []
     for colour in range(BLACK + 1, COLOURS):
@@ -84,7 +84,7 @@ def find_components(grids: Grids) -> Components:
         first[labels.ravel()[inside][::-1]] = inside[::-1]
         parts.append((first[1:] // grids[0].size, np.full(count, colour), cells))
     grid, colours, cells = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Components(grid, colours, cells)
+    return ColourComponents(grid, colours, cells)
 
 
 def component_distances(grids: Grids, others: Grids) -> dict[str, float]:
@@ -93,7 +93,7 @@ def component_distances(grids: Grids, others: Grids) -> dict[str, float]:
     `component_number`: of grids by their number of components; `component_size` and
     `component_colour`: of components by size and by colour. Where one side has none, 1.
     """
-    sides = [(find_components(side), len(side)) for side in (grids, others)]
+    sides = [(find_colour_components(side), len(side)) for side in (grids, others)]
 
     def distance(counts: list[Numbers]) -> float:
         totals = [count.sum() for count in counts]

@@ -10,25 +10,25 @@ import pandas as pd
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
-from genlab.evaluation.reports.formats import ends, low_high, number
+from genlab.evaluation.reports.formats import format_interval, format_number, low_high
 
 FILES = ("results/*/metrics.json", "results/agent.json", "results/benchmark.json")
 BOUNDED = ("score", "difference")
 """What `low` and `high` beside it are the interval of."""
 
 
-class Metric(NamedTuple):
+class MetricEstimate(NamedTuple):
     """A number of a run, and its 95 % interval where the run has one."""
 
     value: float
     interval: tuple[float, float] | None = None
 
     def __str__(self) -> str:
-        bounds = f"({ends(self.interval)})" if self.interval else ""
-        return f"{number(self.value)} {bounds}".strip()
+        bounds = f"({format_interval(self.interval)})" if self.interval else ""
+        return f"{format_number(self.value)} {bounds}".strip()
 
 
-def read_metrics(run: Path) -> dict[str, Metric]:
+def read_metrics(run: Path) -> dict[str, MetricEstimate]:
     """Every number in the result files of the folder `run`, by file and dotted key.
 
     Of `metrics/`, which sums those files up, what they lack. Raises a GenlabError where there is no
@@ -46,7 +46,7 @@ def read_metrics(run: Path) -> dict[str, Metric]:
     if not values:
         raise GenlabError(f"{run} has no metrics in metrics/ or results/; name a full run's folder")
     try:
-        return {key: Metric(value, _pair(bounds.get(key))) for key, value in values.items()}
+        return {key: MetricEstimate(value, _pair(bounds.get(key))) for key, value in values.items()}
     except (KeyError, TypeError, ValueError) as error:
         raise GenlabError(
             f"{run}/results: malformed interval ({error}); run: make repro"
@@ -71,11 +71,11 @@ def compare_runs(first: Path, second: Path) -> pd.DataFrame:
             down = math.hypot(b.value - b.interval[0], a.interval[1] - a.value)
             up = math.hypot(b.interval[1] - b.value, a.value - a.interval[0])
             outcome = "within" if difference - down <= 0 <= difference + up else "exceeds"
-        rows.append((key, str(a), str(b), number(difference), outcome))
+        rows.append((key, str(a), str(b), format_number(difference), outcome))
     return pd.DataFrame(rows, columns=["metric", "A", "B", "B − A", "outcome"])
 
 
-def summary(table: pd.DataFrame) -> str:
+def count_outcomes(table: pd.DataFrame) -> str:
     """The number of metrics by outcome, in one line."""
     counts = Counter(table["outcome"])
     parts = ", ".join(f"{outcome}: {n}" for outcome, n in counts.most_common())

@@ -12,7 +12,7 @@ SPELLINGS = {
 }
 
 
-def share(number: float | None) -> str:
+def format_share(number: float | None) -> str:
     """A share as a percentage that never rounds a miss up to 100 % or a hit down to 0 %."""
     if number is None or math.isnan(number):
         return "–"
@@ -23,7 +23,7 @@ def share(number: float | None) -> str:
     return f"{100 * number:.{max(1, digits)}f} %"
 
 
-def number(value: float | int | None) -> str:
+def format_number(value: float | int | None) -> str:
     """A number with four significant digits; integers and large numbers with separators."""
     if value is None or math.isnan(value):
         return "–"
@@ -39,17 +39,17 @@ def low_high(interval: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def ends(interval: Any) -> str:
+def format_interval(interval: Any) -> str:
     """An interval in words: `0.9 to 0.92`; empty where there is none."""
-    return "{} to {}".format(*map(number, low_high(interval))) if interval else ""
+    return "{} to {}".format(*map(format_number, low_high(interval))) if interval else ""
 
 
-def spread(value: float) -> str:
+def format_spread(value: float) -> str:
     """A standard deviation over a few seeds, in two digits."""
     return f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:,.2g}"
 
 
-def value(found: Any) -> str:
+def format_value(found: Any) -> str:
     """Any value of a params or metrics file as text."""
     if found is None:
         return "–"
@@ -58,22 +58,22 @@ def value(found: Any) -> str:
     if isinstance(found, bool):
         return "yes" if found else "no"
     if isinstance(found, int | float):
-        return number(found)
+        return format_number(found)
     if isinstance(found, Mapping):
-        return ", ".join(f"{key}: {value(entry)}" for key, entry in found.items())
+        return ", ".join(f"{key}: {format_value(entry)}" for key, entry in found.items())
     if isinstance(found, list):
-        return ", ".join(value(entry) for entry in found)
+        return ", ".join(format_value(entry) for entry in found)
     return str(found)
 
 
-def words(name: str) -> str:
+def to_words(name: str) -> str:
     """`frechet_distance` as people write it."""
     return " ".join(SPELLINGS.get(word, word) for word in name.split("_"))
 
 
-def heading(name: str) -> str:
-    """`words` with a capital at the beginning."""
-    shown = words(name)
+def to_heading(name: str) -> str:
+    """`to_words` with a capital at the beginning."""
+    shown = to_words(name)
     return shown[:1].upper() + shown[1:]
 
 
@@ -90,5 +90,10 @@ def template(*names: str, **filters: Any) -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"share": share, "number": number, "words": words, **filters}
+    environment.filters |= {
+        "share": format_share,
+        "number": format_number,
+        "words": to_words,
+        **filters,
+    }
     return environment.select_template(names)

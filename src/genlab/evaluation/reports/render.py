@@ -52,7 +52,7 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
     return texts | {readme: splice(readme, f"{results}\n\nAll missed targets: {missed}.")}
 
 
-def outdated(texts: Mapping[Path, str]) -> list[Path]:
+def find_outdated(texts: Mapping[Path, str]) -> list[Path]:
     """The files that are missing or differ from their text."""
     return [
         path
@@ -71,7 +71,7 @@ def check_committed(root: Path) -> list[str]:
             reason = " ".join(done.stderr.split())
             raise GenlabError(f"git archive HEAD: {reason}; run it in a clone with a commit")
         shutil.unpack_archive(archive, copy)
-        return [str(path.relative_to(copy)) for path in outdated(render_reports(copy))]
+        return [str(path.relative_to(copy)) for path in find_outdated(render_reports(copy))]
 
 
 def splice(readme: Path, section: str) -> str:
@@ -90,7 +90,7 @@ def _render(root: Path, context: Context, *templates: str) -> str:
     def figure(path: str) -> str:
         if not (root / path).is_file():
             raise GenlabError(f"{path} is missing; make it with: make repro, make experiments")
-        return f"![{formats.heading(Path(path).stem)}](../{path})"
+        return f"![{formats.to_heading(Path(path).stem)}](../{path})"
 
     def run(name: str, column: str) -> object:
         return context["runs"].at[name, column]

@@ -9,8 +9,15 @@ from scipy.stats import ttest_1samp
 
 from genlab.core.errors import GenlabError
 from genlab.core.stats import student_interval
-from genlab.evaluation.failures.error_analysis import Test, ranked
-from genlab.evaluation.reports.formats import ends, number, share, spread, value, words
+from genlab.evaluation.failures.error_analysis import Test, rank_tests
+from genlab.evaluation.reports.formats import (
+    format_interval,
+    format_number,
+    format_share,
+    format_spread,
+    format_value,
+    to_words,
+)
 from genlab.evaluation.reports.targets import Target
 from genlab.experiments.results import select_sweep, summarise_sweep
 
@@ -40,12 +47,12 @@ def markdown(rows: Iterable[Mapping[str, str]]) -> str:
 def show(key: str, found: Any) -> str:
     """A metric as a percentage or a number, as its key asks for; lists of names as words."""
     if isinstance(found, list):
-        return ", ".join(map(words, found)) or "nothing"
+        return ", ".join(map(to_words, found)) or "nothing"
     if isinstance(found, str | bool | Mapping):
-        return value(found)
+        return format_value(found)
     if key.endswith(SHARES):
-        return share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
-    return number(round(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
+        return format_share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
+    return format_number(round(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
 
 
 def with_interval(metrics: Row, key: str) -> str:
@@ -61,7 +68,7 @@ def metrics_table(metrics: Row, labels: Mapping[str, str] | None = None) -> str:
     """The metrics of `labels` ({key: what it is}, default: all) with intervals and sample sizes."""
     sizes = {key: interval["n"] for key, interval in metrics["intervals"].items()}
     return markdown(
-        {"metric": label, "value": with_interval(metrics, key), "n": number(sizes.get(key))}
+        {"metric": label, "value": with_interval(metrics, key), "n": format_number(sizes.get(key))}
         for key, label in (labels or _by_key(metrics)).items()
     )
 
@@ -119,16 +126,16 @@ def sweep_table(
 @or_reason
 def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
     """The mean of a column over the seeds of an entry."""
-    return number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
+    return format_number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
 
 
 @or_reason
-def diagnosed(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
+def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
     """In how many seeds of an entry a failure is diagnosed: `2 of 3`."""
-    return _diagnosed(select_sweep(runs, sweep), entry, rule)
+    return _count_diagnoses(select_sweep(runs, sweep), entry, rule)
 
 
-def _diagnosed(rows: pd.DataFrame, entry: str, rule: str) -> str:
+def _count_diagnoses(rows: pd.DataFrame, entry: str, rule: str) -> str:
     found = [rule in issues for issues in rows.loc[rows["entry"] == entry, "diagnosis.found"]]
     return f"{sum(found)} of {len(found)}"
 
@@ -145,12 +152,12 @@ def seeds_table(
 
     def span(name: str, key: str) -> str:
         values = rows.loc[rows["entry"] == name, key]
-        return " to ".join(dict.fromkeys(map(number, (values.min(), values.max()))))
+        return " to ".join(dict.fromkeys(map(format_number, (values.min(), values.max()))))
 
     return markdown(
         {
             "run": label,
-            "diagnosed": _diagnosed(rows, name, rule),
+            "diagnosed": _count_diagnoses(rows, name, rule),
             **{title: span(name, key) for key, title in columns.items()},
         }
         for name, label in names.items()
@@ -175,7 +182,7 @@ def chosen_rate(runs: pd.DataFrame) -> str:
     allowed = {name: row[frechet] for name, row in at_one.items() if row[elbo] >= limit}
     best = min(allowed, key=allowed.__getitem__)
     p_values = {n: _p_value(rows, frechet, n, best) for n in allowed if n != best}
-    ties = [f"`{n}` (p = {number(p)})" for n, p in p_values.items() if not p < LEVEL]
+    ties = [f"`{n}` (p = {format_number(p)})" for n, p in p_values.items() if not p < LEVEL]
     return f"`{best}`" + (f", in a tie with {', '.join(ties)}" if ties else "")
 
 
@@ -191,7 +198,7 @@ def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) 
     return markdown(
         {
             "symptom": symptom,
-            "diagnosed": _diagnosed(rows, without, rule),
+            "diagnosed": _count_diagnoses(rows, without, rule),
             "measurement": f"{measure} {with_interval(found[without], column)}",
             "change": change,
             "effect": with_interval(found[changed], column),
@@ -220,9 +227,11 @@ def targets_table(
         found, interval, outcome = entry["value"], entry["interval"], target.outcome(entry["value"])
         row = {
             "result": target.description,
-            "value": "not measured" if found is None else number(found),
-            "95 % interval": " to ".join(map(number, interval)) if interval else "–",
-            "target": "–" if target.target is None else f"{target.sign} {number(target.target)}",
+            "value": "not measured" if found is None else format_number(found),
+            "95 % interval": " to ".join(map(format_number, interval)) if interval else "–",
+            "target": "–"
+            if target.target is None
+            else f"{target.sign} {format_number(target.target)}",
             "outcome": "**missed**" if outcome == "missed" else outcome,
         }
         last = ("command", entry["command"]) if command else ("key", key)
@@ -232,12 +241,13 @@ def targets_table(
 
 def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row]) -> list[str]:
     """Each missed target with its value: `grids.valid_rate` 0.731 (target >= 0.8)."""
-    values = {key: benchmarks.get(key, {}).get("value") for key in targets}
-    return [
-        f"`{key}` {number(values[key])} (target {target.sign} {number(target.target)})"
-        for key, target in targets.items()
-        if target.outcome(values[key]) == "missed"
-    ]
+    missed = []
+    for key, target in targets.items():
+        value = benchmarks.get(key, {}).get("value")
+        if target.outcome(value) == "missed":
+            wanted = f"{target.sign} {format_number(target.target)}"
+            missed.append(f"`{key}` {format_number(value)} (target {wanted})")
+    return missed
 
 
 def unmeasured_targets(targets: Mapping[str, Target], benchmarks: Container[str]) -> list[str]:
@@ -248,15 +258,17 @@ def unmeasured_targets(targets: Mapping[str, Target], benchmarks: Container[str]
 
 def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
-    supported = [test for test in ranked(tests) if test["verdict"] == "supported"]
+    supported = [test for test in rank_tests(tests) if test["verdict"] == "supported"]
     if not supported:
         return "*No hypothesis is supported.*"
     return markdown(
         {
             "hypothesis": test["sentence"],
-            "n": number(test["n_with"]),
-            "error ratio": "no error without" if test["ratio"] is None else number(test["ratio"]),
-            "95 % interval": "–" if test["ratio"] is None else ends(test),
+            "n": format_number(test["n_with"]),
+            "error ratio": "no error without"
+            if test["ratio"] is None
+            else format_number(test["ratio"]),
+            "95 % interval": "–" if test["ratio"] is None else format_interval(test),
         }
         for test in supported[:count]
     )
@@ -271,11 +283,15 @@ def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str
     return markdown(
         {
             "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
-            **({"chosen for": ", ".join(map(words, row["chosen_for"])) or "–"} if several else {}),
+            **(
+                {"chosen for": ", ".join(map(to_words, row["chosen_for"])) or "–"}
+                if several
+                else {}
+            ),
             "seeds": str(len(row["seeds"])),
             **{
-                label: number(row["mean"][key])
-                + ("" if row["sd"][key] is None else f" ± {spread(row['sd'][key])}")
+                label: format_number(row["mean"][key])
+                + ("" if row["sd"][key] is None else f" ± {format_spread(row['sd'][key])}")
                 for key, label in columns.items()
             },
         }
@@ -297,7 +313,7 @@ def _p_value(rows: pd.DataFrame, column: str, one: str, other: str) -> float:
 def _mean_difference(rows: pd.DataFrame, column: str, one: str, other: str) -> str:
     """The mean of the differences over seeds with Student's 95 % interval."""
     found = _differences(rows, column, one, other)
-    return f"{number(found.mean())} ({ends(student_interval(found))})"
+    return f"{format_number(found.mean())} ({format_interval(student_interval(found))})"
 
 
 def _by_key(metrics: Row) -> dict[str, str]:

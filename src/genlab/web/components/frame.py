@@ -64,13 +64,13 @@ def table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> Non
     """Rows as a table: known states as badges, all other values as escaped text."""
     st.caption(label(caption))
     shown = pd.DataFrame(rows, dtype=object).map(format_cell)
-    shown.columns = [label(formats.heading(column)) for column in shown.columns]
+    shown.columns = [label(formats.to_heading(column)) for column in shown.columns]
     st.table(shown, hide_index=True, alt=caption)
 
 
 def format_cell(found: Any) -> str:
     """A value of a table as Markdown."""
-    text = formats.value(found)
+    text = formats.format_value(found)
     return f":{STATES[text]}-badge[{text}]" if text in STATES else label(text)
 
 

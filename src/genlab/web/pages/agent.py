@@ -20,7 +20,7 @@ from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
 from genlab.agent.report import PAGE, best_so_far, counts
 from genlab.agent.workspace import JOURNAL, Workspace, all_workspaces
-from genlab.evaluation.reports.formats import heading, number, value, words
+from genlab.evaluation.reports.formats import format_number, format_value, to_heading, to_words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
 from genlab.web.components.escape import label
@@ -130,7 +130,7 @@ def show_overview(run: RunRecord) -> None:
     (st.success if run.verdict == "met" else st.info)(label(run.sentence))
     origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
     st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
-    references = "; ".join(f"{name} {number(measured.get(goal.metric))}"
+    references = "; ".join(f"{name} {format_number(measured.get(goal.metric))}"
                            for name, measured in run.references.items())  # fmt: skip
     if references:
         st.caption(label(f"Reference models, same data and judge: {references}"))
@@ -164,7 +164,7 @@ def show_overview(run: RunRecord) -> None:
         st.caption(f"Random search with {same}: {run.comparison['conclusion']}.")
     with st.container(horizontal=True, gap="large"):
         for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
-            st.metric(words(name), number(spent), width="content")
+            st.metric(to_words(name), format_number(spent), width="content")
 
 
 def show_attempt(run: RunRecord) -> None:
@@ -183,8 +183,8 @@ def show_attempt(run: RunRecord) -> None:
     with decision:
         for name in REMARKS:
             if remark := getattr(attempt, name):
-                st.caption(heading(name))
-                st.text(value(remark))
+                st.caption(to_heading(name))
+                st.text(format_value(remark))
     with measured:
         if attempt.seeds:
             rows = [{"seed": each["seed"], **each["metrics"], "train loss": each["train_loss"],
@@ -214,7 +214,7 @@ def show_attempt(run: RunRecord) -> None:
         frame.table(found.get("layers") or [], "layers")
         if analysis := found.get("analysis"):
             st.caption("What the tools' language model says of it")
-            st.text(value(analysis))
+            st.text(format_value(analysis))
 
 
 def show_transcript(path: Path) -> None:
@@ -234,7 +234,7 @@ def show_transcript(path: Path) -> None:
         st.code(str(message.get("content") or ""), language="text", wrap_lines=True)
     st.caption("answer")
     answer = chosen.value
-    shown = answer.get("text") or answer.get("reason") or value(answer.get("calls", ""))
+    shown = answer.get("text") or answer.get("reason") or format_value(answer.get("calls", ""))
     st.code(shown or "nothing", language="json", wrap_lines=True)
 
 

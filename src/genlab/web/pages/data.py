@@ -6,7 +6,7 @@ from pathlib import Path
 import streamlit as st
 
 from genlab.datasets.splits import SPLITS
-from genlab.evaluation.reports.formats import words
+from genlab.evaluation.reports.formats import to_words
 from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS
@@ -29,14 +29,14 @@ def choose_items(data: items.Split) -> items.Indices:
     kinds = []
     if "kind" in data.parts:
         kinds = left.multiselect(
-            "Shape kind", KINDS, format_func=words, key="kind", bind="query-params"
+            "Shape kind", KINDS, format_func=to_words, key="kind", bind="query-params"
         )
     colours = middle.multiselect("Colour", COLOUR_NAMES[1:], key="colour", bind="query-params")
     counts = sorted(set(data.counts.tolist()))
     objects = right.multiselect("Objects per grid", counts, key="objects", bind="query-params")
     wanted = {"colour": colours}
     if kinds:
-        wanted["kind"] = [words(kind) for kind in kinds]
+        wanted["kind"] = [to_words(kind) for kind in kinds]
     return items.choose_items(data, wanted, objects)
 
 
@@ -47,7 +47,7 @@ def show_item(data: items.Split, index: int, caption: str, side: int) -> str:
 
 def show_pasted() -> None:
     """A pasted grid, and the objects that the parser finds in it."""
-    from genlab.evaluation.failures.grid_attributes import faults  # imports scipy.stats
+    from genlab.evaluation.failures.grid_attributes import describe_faults  # imports scipy.stats
 
     left, right = st.columns(2)
     with left, frame.sentences():
@@ -64,7 +64,7 @@ def show_pasted() -> None:
             (st.warning if stray or not valid else st.success)(verdict)
             st.html(look.picture(grid, verdict, "", 240, found.stray[0] if stray else None))
             frame.table(items.tabulate(found.legal).drop(columns="item"), "Valid objects")
-            for fault in faults(grid):
+            for fault in describe_faults(grid):
                 st.write(f"- {fault}")
 
 

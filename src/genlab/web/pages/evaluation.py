@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from genlab.evaluation.reports.formats import ends, heading, number, words
+from genlab.evaluation.reports.formats import format_interval, format_number, to_heading, to_words
 from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
@@ -43,12 +43,12 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
         criteria = [
             {"outcome": "met" if row["passed"] else "missed"}
             | {key: row[key] for key in columns}
-            | {"interval": ends(row["interval"]) or None}
+            | {"interval": format_interval(row["interval"]) or None}
             for row in verdict["criteria"]
         ]
         limits = verdict.get("limits", [])
     with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
-        names = [words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
+        names = [to_words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
     met = sum(row["outcome"] == "met" for row in criteria)
     found = f"Diagnosed: {', '.join(names)}." if names else "No collapse found."
     reasons = " ".join([f"{met} of {len(criteria)} criteria met. {found}", *limits])
@@ -62,8 +62,8 @@ def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
         picked = metrics["best_sampler"]
         found = metrics["samplers"][picked]
         return [
-            *((words(key), *_measured(metrics, key)) for key in NUMBERS[family]),
-            *((f"{words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[family]),
+            *((to_words(key), *_measured(metrics, key)) for key in NUMBERS[family]),
+            *((f"{to_words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[family]),
         ]
 
 
@@ -76,7 +76,7 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
                 "description": target.description,
                 "outcome": target.outcome(found.get(key, {}).get("value")),
                 "value": found.get(key, {}).get("value"),
-                "interval": ends(found.get(key, {}).get("interval")) or None,
+                "interval": format_interval(found.get(key, {}).get("interval")) or None,
                 "sign": target.sign,
                 **target.model_dump(include={"target", "stretch_target"}),
             }
@@ -95,7 +95,7 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
 
 
 def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    return number(found[name]), ends(found.get("intervals", {}).get(name))
+    return format_number(found[name]), format_interval(found.get("intervals", {}).get(name))
 
 
 def show_verdict(root: Path, dataset: str) -> list[Row]:
@@ -113,7 +113,7 @@ def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
     folder = require(ROOT / "plots" / dataset / "evaluation", items.EVALUATE)
     with st.grid(across, min_column_width=320):
         for path in (path for name in names for path in sorted(folder.glob(f"{name}.png"))):
-            caption = heading(path.stem)
+            caption = to_heading(path.stem)
             st.image(str(path), caption=caption, alt=caption)
 
 

@@ -11,8 +11,8 @@ import streamlit as st
 
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import Opinion
-from genlab.evaluation.failures.error_analysis import ranked
-from genlab.evaluation.reports.formats import number, words
+from genlab.evaluation.failures.error_analysis import rank_tests
+from genlab.evaluation.reports.formats import format_number, to_words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
@@ -56,13 +56,15 @@ def read_failures(
         failures = [_failure(item, sentences, pictures) for item in found[f"{prefix}items"]]
         columns = ("sentence", "verdict", "ratio", "low", "high", "error_with", "n_with",
                    "error_without", "n_without")  # fmt: skip
-        return failures, [{column: test[column] for column in columns} for test in ranked(tests)]
+        return failures, [
+            {column: test[column] for column in columns} for test in rank_tests(tests)
+        ]
 
 
 def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
     index, name = int(item["index"]), item["hypothesis"]
     shown = {caption: np.asarray(every[index], np.uint8) for caption, every in pictures.items()}
-    parts = [f"{score} {number(value)}" for score, value in item["scores"].items()]
+    parts = [f"{score} {format_number(value)}" for score, value in item["scores"].items()]
     scores = ", ".join([*parts, item["class"]] if "class" in item else parts)
     reason = sentences[name] if name else "no tested attribute explains it"
     digest = hashlib.sha256()
@@ -125,7 +127,7 @@ def main() -> None:
     counts = Counter(failure.hypothesis for failure in failures)
     wanted = st.pills(
         "Explained by", [each for each, _ in counts.most_common()], selection_mode="multi",
-        format_func=words, key="hypothesis", bind="query-params",
+        format_func=to_words, key="hypothesis", bind="query-params",
     )  # fmt: skip
     shown = [failure for failure in failures if not wanted or failure.hypothesis in wanted]
     st.write(f"**{len(shown)}** of {len(failures)} {sort}.")

@@ -14,7 +14,7 @@ import streamlit as st
 from genlab.benchmark.service.jobs import jobs
 from genlab.core import git
 from genlab.core.errors import GenlabError
-from genlab.evaluation.reports.formats import value, words
+from genlab.evaluation.reports.formats import format_value, to_words
 from genlab.web.components import frame, grid
 from genlab.web.components.escape import label
 from genlab.web.files import UNFIT, stamp
@@ -79,15 +79,15 @@ def _ask_dvc(root: Path, state: int) -> Status:
         stages: dict[str, Row] = {}
         for address in addresses:  # `stage@dataset`; one without a dataset is run once
             stage, _, dataset = address.partition("@")
-            row = stages.setdefault(stage, {"stage": words(stage)})
+            row = stages.setdefault(stage, {"stage": to_words(stage)})
             row[dataset or "all_datasets"] = "stale" if address in stale else "up to date"
         columns = dict.fromkeys(column for row in stages.values() for column in row)
         return Status(
             [{column: row.get(column, "–") for column in columns} for row in stages.values()],
-            [{"stage": name, "reasons": value(found)} for name, found in stale.items()],
+            [{"stage": name, "reasons": format_value(found)} for name, found in stale.items()],
             [
-                {"metrics": Path(path).stem, "name": words(name)}
-                | {"committed": value(both.get("old")), "now": value(both.get("new"))}
+                {"metrics": Path(path).stem, "name": to_words(name)}
+                | {"committed": format_value(both.get("old")), "now": format_value(both.get("new"))}
                 for path, numbers in metrics.items()  # {path: {name: {old, new}}}
                 for name, both in numbers.items()
             ],

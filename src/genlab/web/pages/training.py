@@ -9,7 +9,7 @@ import streamlit as st
 
 from genlab.core import git
 from genlab.core.errors import GenlabError
-from genlab.evaluation.reports.formats import words
+from genlab.evaluation.reports.formats import to_words
 from genlab.web.components import charts, frame
 from genlab.web.files import UNFIT, fresh, reading, require
 
@@ -114,7 +114,7 @@ def draw(runs: dict[str, Curves], log: bool) -> None:
     with st.grid(3, min_column_width=300):
         for key in PANELS:
             if found := {name: run[key] for name, run in runs.items() if run.get(key)}:
-                charts.draw(found, words(key), log=log and key in LOG)
+                charts.draw(found, to_words(key), log=log and key in LOG)
 
 
 @st.fragment(run_every=2)
