@@ -28,7 +28,7 @@ Ints = npt.NDArray[np.int32]
 
 
 def collide(first: Words, second: Words) -> npt.NDArray[np.bool_]:
-    """Whether two sets of cells intersect: uint64 (..., words), broadcast -> bool (...)."""
+    """Return whether two sets of cells intersect: uint64 (..., words), broadcast -> bool (...)."""
     common = first & second
     either = common[..., 0]
     for word in range(1, common.shape[-1]):
@@ -38,12 +38,13 @@ def collide(first: Words, second: Words) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class Placements:
-    """Placements by shape, then row, then column: shape s has `count[s]`, from `first[s]` on.
+    """Every position of every shape on a canvas, sorted by shape, then row, then column.
 
-    A shape that is larger than the canvas has none. `objects`: OBJECT_DTYPE (placements,), `grid`
-    and `colour` 0. `cells` and `halo`: uint64 (placements, words), the shape's cells, and those
-    with every cell nearer than `spacing` (Chebyshev distance). `offsets[s, :SHAPES[s].cells]`: the
-    shape's cells in the flattened grid, relative to the corner of its bounding box.
+    Shape s has the `count[s]` placements from `first[s]` on; a shape that is larger than the canvas
+    has none. `objects`: OBJECT_DTYPE (placements,), with `grid` and `colour` 0. `cells` and `halo`
+    are bit masks, uint64 (placements, words): the shape's cells, and these together with every cell
+    nearer than `spacing` (Chebyshev distance). `offsets[s, :SHAPES[s].cells]`: the shape's cells in
+    the flattened grid, relative to the corner of its bounding box.
     """
 
     size: int
@@ -56,7 +57,7 @@ class Placements:
 
     @classmethod
     def on_canvas(cls, size: int, spacing: int) -> Placements:
-        """All placements of all legal shapes on a canvas of size x size cells."""
+        """Build the placements of all legal shapes on a canvas of size x size cells."""
         corners = [
             np.indices((max(0, size + 1 - s.height), max(0, size + 1 - s.width))).reshape(2, -1).T
             for s in SHAPES
@@ -82,18 +83,18 @@ class Placements:
         )
 
     def index(self, objects: Objects) -> Ints:
-        """The placement of each object, int32 of the shape of `objects`."""
+        """Return the index of each object's placement, int32 of the shape of `objects`."""
         columns = self.size + 1 - objects["width"].astype(np.int32)
         return np.asarray(self.first[objects["shape"]] + objects["row"] * columns + objects["col"])
 
 
 def _stamp(mask: Mask, corners: npt.NDArray[np.int64], size: int, reach: int) -> Words:
-    """Cells within `reach` of the mask at each corner, as bits: uint64 (corners, words)."""
+    """Pack the cells within `reach` of the mask at each corner: bits, uint64 (corners, words)."""
     canvases = np.zeros((len(corners), size + 2 * reach, size + 2 * reach), dtype=np.bool_)
     rows, cols = np.nonzero(mask)
-    each = np.arange(len(corners))[:, None]
+    canvas = np.arange(len(corners))[:, None]
     for down, right in np.ndindex(2 * reach + 1, 2 * reach + 1):
-        canvases[each, corners[:, :1] + rows + down, corners[:, 1:] + cols + right] = True
+        canvases[canvas, corners[:, :1] + rows + down, corners[:, 1:] + cols + right] = True
     inside = canvases[:, reach : reach + size, reach : reach + size]
     flat = np.pad(inside.reshape(len(corners), size * size), ((0, 0), (0, -size * size % 64)))
     return np.packbits(flat, axis=1, bitorder="little").view(np.uint64)
@@ -101,7 +102,10 @@ def _stamp(mask: Mask, corners: npt.NDArray[np.int64], size: int, reach: int) ->
 
 @dataclass(frozen=True)
 class GridDistribution:
-    """Parameters of the distribution. `kinds` maps names of `KINDS` to weights (absent: 0)."""
+    """Parameters of the distribution of grids.
+
+    `kinds` maps names of `KINDS` to weights; a kind that is absent has weight 0.
+    """
 
     size: int = 16
     min_objects: int = 1
@@ -110,7 +114,7 @@ class GridDistribution:
     spacing: int = 1
 
     def placements(self) -> Placements:
-        """All placements of all shapes on this canvas with this spacing."""
+        """Return all placements of all shapes on this canvas with this spacing."""
         return _placements(self.size, self.spacing)
 
 
@@ -118,9 +122,10 @@ _placements = lru_cache(maxsize=8)(Placements.on_canvas)
 
 
 class ShapeGenerator:
-    """Draws shapes of some kinds: a kind by its weight, then one of its shapes uniformly.
+    """Weights of the shapes of some kinds.
 
-    `weights[s]` is the weight of shape s, 0 for one that does not fit on the canvas.
+    A kind is drawn by its weight, then one of its shapes uniformly: `weights[s]` is the weight of
+    shape s, 0 for a shape that does not fit on the canvas.
     """
 
     kinds: Sequence[str] = KINDS

@@ -44,42 +44,42 @@ _CHUNK = 1 << 14
 
 
 def grid_nats(objects: Objects, distribution: GridDistribution, count: int) -> Floats:
-    """-log of a lower bound on the probability of each grid, in nats: (count,).
+    """Upper bound on the negative log probability of each grid, in nats: (count,).
 
-    Their mean is an upper bound on the entropy. `objects` is the table of `count` grids that were
-    drawn from the distribution. A grid of n objects takes 2^n steps.
+    The mean over grids is an upper bound on the entropy. `objects` is the table of `count` grids
+    that were drawn from the distribution. A grid of n objects takes 2^n steps.
     """
-    number = np.bincount(objects["grid"], minlength=count)
+    object_counts = np.bincount(objects["grid"], minlength=count)
     weight = AtomicImageGenerator(distribution).shape_probabilities / (COLOURS - 1)
     nats = np.full(count, np.log(distribution.max_objects - distribution.min_objects + 1))
-    start = np.cumsum(number) - number
-    for n in np.unique(number):
-        which = np.flatnonzero(number == n)
-        rows = start[which, None] + np.arange(n)
-        nats[which] -= _log_probability(objects[rows], weight, distribution.placements())
+    start = np.cumsum(object_counts) - object_counts
+    for n in np.unique(object_counts):
+        grids = np.flatnonzero(object_counts == n)
+        rows = start[grids, None] + np.arange(n)
+        nats[grids] -= _log_probability(objects[rows], weight, distribution.placements())
     return nats
 
 
-def _log_probability(objects: Objects, weight: Floats, places: Placements) -> Floats:
+def _log_probability(objects: Objects, weight: Floats, placements: Placements) -> Floats:
     """log f of grids with n objects each: OBJECT_DTYPE (grids, n) -> (grids,)."""
     shape = objects["shape"].astype(np.int32)
-    placed = places.index(objects)
-    many, n = shape.shape
+    placed = placements.index(objects)
+    grids, n = shape.shape
     subsets = np.arange(1 << n)
     members = (subsets[:, None] >> np.arange(n)) & 1 == 1
-    taken = np.zeros((1 << n, many, places.halo.shape[1]), dtype=np.uint64)
+    taken = np.zeros((1 << n, grids, placements.halo.shape[1]), dtype=np.uint64)
     for j in range(n):
-        taken[members[:, j]] |= places.halo[placed[:, j]]
-    f = np.zeros((1 << n, many))
+        taken[members[:, j]] |= placements.halo[placed[:, j]]
+    f = np.zeros((1 << n, grids))
     f[0] = 1.0
-    step = np.zeros((n, 1 << n, many))
+    step = np.zeros((n, 1 << n, grids))
     for j in range(n):
         before = subsets[~members[:, j]]
         shapes = np.tile(shape[:, j], len(before))
-        free = _free_positions(places, shapes, taken[before].reshape(len(shapes), -1))
-        found = 1 - (1 - free / places.count[shapes]) ** POSITION_DRAWS
-        each = np.divide(found, free, out=np.zeros(len(free)), where=free > 0)
-        step[j, before] = each.reshape(len(before), many)
+        free = _count_free_positions(placements, shapes, taken[before].reshape(len(shapes), -1))
+        p_any_free = 1 - (1 - free / placements.count[shapes]) ** POSITION_DRAWS
+        p_position = np.divide(p_any_free, free, out=np.zeros(len(free)), where=free > 0)
+        step[j, before] = p_position.reshape(len(before), grids)
     for subset in range(1, 1 << n):
         for last in np.flatnonzero(members[subset]):
             rest = subset & ~(1 << int(last))
@@ -87,14 +87,17 @@ def _log_probability(objects: Objects, weight: Floats, places: Placements) -> Fl
     return np.asarray(np.log(weight[shape]).sum(axis=1) + np.log(f[-1]))
 
 
-def _free_positions(places: Placements, shape: Ints, taken: Words) -> npt.NDArray[np.int64]:
-    """F: how many positions of `shape` (m,) are free where `taken`, (m, words), is taken."""
+def _count_free_positions(
+    placements: Placements, shape: Ints, taken: Words
+) -> npt.NDArray[np.int64]:
+    """F: number of positions of `shape`, (m,), that `taken`, (m, words), leaves free: (m,)."""
     free = np.empty(len(shape), dtype=np.int64)
     order = np.argsort(shape, kind="stable")
     bounds = np.flatnonzero(np.diff(shape[order], prepend=-1, append=-1))
     for low, high in pairwise(bounds):
-        first, count = places.first[shape[order[low]]], places.count[shape[order[low]]]
-        cells = places.cells[first : first + count]
+        first = placements.first[shape[order[low]]]
+        count = placements.count[shape[order[low]]]
+        cells = placements.cells[first : first + count]
         rows = max(1, _CHUNK // count)
         for chunk in range(low, high, rows):
             grids = order[chunk : min(chunk + rows, high)]

@@ -33,17 +33,17 @@ from genlab.grids.palette import COLOURS
 from genlab.grids.shapes import SHAPES, Grids, Objects
 
 DRAW_ROUNDS = (1, 3, 8, 20)
-"""Positions are drawn in rounds: most objects fit at the first draw, few need the last round."""
+"""Positions are drawn in rounds of growing size: most objects fit at the first draw."""
 POSITION_DRAWS = sum(DRAW_ROUNDS)
 
 MIN_BATCH = 256
 """Minimum number of grids drawn at once: fewer would take as long."""
 MAX_FRUITLESS = 30_000
-"""After this many failed attempts in a row, the objects are taken not to fit at all."""
+"""Number of failed attempts in a row after which the objects count as too many for the canvas."""
 
 
 class GeneratedGrids(NamedTuple):
-    """`grids` uint8 (n, size, size), `objects` OBJECT_DTYPE, number of duplicates dropped."""
+    """Grids, uint8 (n, size, size); their objects, OBJECT_DTYPE; number of duplicates dropped."""
 
     grids: Grids
     objects: Objects
@@ -55,8 +55,8 @@ class AtomicImageGenerator:
 
     def __init__(self, distribution: GridDistribution) -> None:
         self.distribution = distribution
-        parts = (RectangleGenerator, LineGenerator, PatternGenerator)
-        weights = np.sum([part(distribution).weights for part in parts], axis=0)
+        generators = (RectangleGenerator, LineGenerator, PatternGenerator)
+        weights = np.sum([generator(distribution).weights for generator in generators], axis=0)
         self.shape_probabilities = weights / weights.sum()
         self.placements = distribution.placements()
 
@@ -71,59 +71,65 @@ class AtomicImageGenerator:
         size = self.distribution.size
         grids = np.empty((count, size, size), dtype=np.uint8)
         tables: list[Objects] = []
-        seen = np.empty(0, dtype=np.uint64)
-        excluded = seen if excluded is None else excluded
+        hashes = np.empty(0, dtype=np.uint64)  # of the grids that are finished
+        if excluded is None:
+            excluded = hashes
         drawn = 0
-        while (missing := count - len(seen)) > 0:
+        while len(hashes) < count:
+            finished = len(hashes)
+            missing = count - finished
             if drawn > 50_000 + 20 * count:
                 raise GenlabError(
-                    f"params.yaml: grids: only {len(seen)} different grids found in {drawn} draws,"
+                    f"params.yaml: grids: only {finished} different grids found in {drawn} draws,"
                     f" {count} asked for: lower count or allow more objects",
                     key="grids",
                 )
             batch, objects = self._draw_batch(rng, missing + missing // 50 + MIN_BATCH)
-            keys = hash_grids(batch)
-            distinct, first = np.unique(keys, return_index=True)
-            known = np.concatenate([seen, excluded])
-            chosen = np.sort(first[np.isin(distinct, known, invert=True)])[:missing]
-            end = len(seen) + len(chosen)
-            batch.take(chosen, axis=0, out=grids[len(seen) : end], mode="clip")
+            batch_hashes = hash_grids(batch)
+            distinct, first = np.unique(batch_hashes, return_index=True)
+            is_new = np.isin(distinct, np.concatenate([hashes, excluded]), invert=True)
+            chosen = np.sort(first[is_new])[:missing]
+            end = finished + len(chosen)
+            batch.take(chosen, axis=0, out=grids[finished:end], mode="clip")
             table = take_objects(objects, chosen, len(batch))
-            table["grid"] += len(seen)
+            table["grid"] += finished
             tables.append(table)
-            seen = np.concatenate([seen, keys[chosen]])
+            hashes = np.concatenate([hashes, batch_hashes[chosen]])
             drawn += int(chosen[-1]) + 1 if end == count else len(batch)
         return GeneratedGrids(grids, np.concatenate(tables), drawn - count)
 
     def _draw_batch(self, rng: np.random.Generator, count: int) -> tuple[Grids, Objects]:
-        """`count` grids, repeats included, and their objects."""
-        low, high = self.distribution.min_objects, self.distribution.max_objects
-        number = rng.integers(low, high + 1, count, dtype=np.int32)
+        """Draw `count` grids, repeats included, and their objects."""
+        low = self.distribution.min_objects
+        high = self.distribution.max_objects
+        object_counts = rng.integers(low, high + 1, count, dtype=np.int32)
         placed = np.full((count, high), -1, dtype=np.int32)
         for n in range(low, high + 1):
-            rows = np.flatnonzero(number == n)
+            rows = np.flatnonzero(object_counts == n)
             placed[rows, :n] = self.draw_placements(rng, n, len(rows))
         return self._render(rng, placed)
 
     def draw_placements(self, rng: np.random.Generator, n: int, count: int) -> Ints:
-        """Placements of `n` objects for each of `count` grids: int32 (count, n)."""
-        found = [np.empty((0, n), dtype=np.int32)]
-        missing, fruitless = count, 0
+        """Draw placements of `n` objects for each of `count` grids: int32 (count, n)."""
+        batches = [np.empty((0, n), dtype=np.int32)]
+        missing = count
+        fruitless = 0
         while missing > 0:
             attempts = max(missing, MIN_BATCH)
-            found.append(self._attempt(rng, n, attempts)[:missing])
-            missing -= len(found[-1])
-            fruitless = 0 if len(found[-1]) else fruitless + attempts
+            placed = self._attempt(rng, n, attempts)[:missing]
+            batches.append(placed)
+            missing -= len(placed)
+            fruitless = 0 if len(placed) else fruitless + attempts
             if fruitless > MAX_FRUITLESS:
                 raise GenlabError(
                     f"params.yaml: grids: {n} objects with spacing {self.distribution.spacing}"
                     f" don't fit size {self.distribution.size}: lower max_objects or spacing",
                     key="grids",
                 )
-        return np.concatenate(found)
+        return np.concatenate(batches)
 
     def _attempt(self, rng: np.random.Generator, n: int, attempts: int) -> Ints:
-        """One attempt at each of some grids of `n` objects: the successful ones, (found, n)."""
+        """Attempt to place `n` objects in each of `attempts` grids: the successes, (grids, n)."""
         halo = self.placements.halo
         placed = np.empty((attempts, n), dtype=np.int32)
         taken = np.zeros((attempts, halo.shape[1]), dtype=np.uint64)
@@ -136,42 +142,44 @@ class AtomicImageGenerator:
 
     def _place(self, rng: np.random.Generator, taken: Words) -> tuple[Ints, npt.NDArray[np.intp]]:
         """Place one more object in each grid: placements, and the indices of grids without one."""
-        places = self.placements
+        cells = self.placements.cells
         shape = rng.choice(len(SHAPES), len(taken), p=self.shape_probabilities)
-        first, count = places.first.take(shape), places.count.take(shape)
+        first = self.placements.first.take(shape)
+        count = self.placements.count.take(shape)
         placed = first + (rng.random(len(taken)) * count).astype(np.int32)
-        waiting = np.flatnonzero(collide(places.cells.take(placed, axis=0), taken))
+        waiting = np.flatnonzero(collide(cells.take(placed, axis=0), taken))
         for draws in DRAW_ROUNDS[1:]:
             position = rng.random((draws, len(waiting))) * count.take(waiting)
-            tried = first.take(waiting) + position.astype(np.int32)
-            blocked = collide(places.cells.take(tried, axis=0), taken.take(waiting, axis=0))
-            placed[waiting] = tried[blocked.argmin(axis=0), np.arange(len(waiting))]
+            candidates = first.take(waiting) + position.astype(np.int32)
+            blocked = collide(cells.take(candidates, axis=0), taken.take(waiting, axis=0))
+            placed[waiting] = candidates[blocked.argmin(axis=0), np.arange(len(waiting))]
             waiting = waiting[blocked.all(axis=0)]
         return placed, waiting
 
     def _render(self, rng: np.random.Generator, placed: Ints) -> tuple[Grids, Objects]:
         """Colour the placements, -1 for none: the grids and the table of their objects."""
-        places, size = self.placements, self.distribution.size
+        size = self.distribution.size
         is_placed = placed >= 0
-        objects = places.objects.take(placed[is_placed])
+        objects = self.placements.objects.take(placed[is_placed])
         objects["grid"] = np.repeat(np.arange(len(placed)), is_placed.sum(axis=1))
         objects["colour"] = colour = rng.integers(1, COLOURS, len(objects), dtype=np.uint8)
         grids = np.zeros((len(placed), size, size), dtype=np.uint8)
         flat = grids.reshape(-1)
         corner = (objects["grid"].astype(np.intp) * size + objects["row"]) * size + objects["col"]
-        cells, shape = objects["cells"].copy(), objects["shape"].copy()
+        cells = objects["cells"].copy()
+        shape = objects["shape"].copy()
         for count in np.unique(cells):  # the objects of `count` cells, all at once
             chosen = np.flatnonzero(cells == count)
-            offsets = places.offsets[:, :count].take(shape.take(chosen), axis=0)
+            offsets = self.placements.offsets[:, :count].take(shape.take(chosen), axis=0)
             flat[corner.take(chosen)[:, None] + offsets] = colour.take(chosen)[:, None]
         return grids, objects
 
 
 def hash_grids(grids: Grids) -> Words:
-    """A 64-bit key of each grid (multilinear hash), the same for equal grids.
+    """Hash each grid to 64 bits (multilinear hash): uint64 (n,).
 
-    So no duplicate is ever kept; the probability that two of 100,000 different grids share a key,
-    and one of them is dropped, is below 1e-8.
+    Equal grids have equal hashes, so no duplicate is ever kept. The probability that two of 100,000
+    different grids share a hash, and one of them is dropped, is below 1e-8.
     """
     flat = grids.reshape(len(grids), -1)
     words = np.pad(flat, ((0, 0), (0, -flat.shape[1] % 4))).view(np.uint32)
@@ -180,12 +188,13 @@ def hash_grids(grids: Grids) -> Words:
 
 
 def take_objects(objects: Objects, chosen: npt.NDArray[np.int64], count: int) -> Objects:
-    """The objects of the chosen grids of `count`, renumbered to their place in `chosen`.
+    """Select the objects of the grids `chosen` out of `count`, and renumber their grids.
 
-    `objects` is OBJECT_DTYPE sorted by grid; so is the result, with each grid's order kept.
+    `objects` is OBJECT_DTYPE sorted by grid; so is the result, with each grid's order kept. A grid
+    is numbered by its position in `chosen`.
     """
-    place = np.full(count, len(chosen))
-    place[chosen] = np.arange(len(chosen))
-    table: Objects = objects[place[objects["grid"]] < len(chosen)]
-    table["grid"] = place[table["grid"]]
+    position = np.full(count, len(chosen))
+    position[chosen] = np.arange(len(chosen))
+    table: Objects = objects[position[objects["grid"]] < len(chosen)]
+    table["grid"] = position[table["grid"]]
     return table[np.argsort(table["grid"], kind="stable")]

@@ -40,7 +40,7 @@ class Components(NamedTuple):
 
     @property
     def legal(self) -> Objects:
-        """The components that are objects: OBJECT_DTYPE (k,), sorted by grid."""
+        """Components that are objects: OBJECT_DTYPE (k,), sorted by grid."""
         return self.objects[self.valid]
 
     @property
@@ -51,24 +51,23 @@ class Components(NamedTuple):
 
 
 def is_valid(grids: Grids, min_objects: int = 1, max_objects: int = 6) -> Flags:
-    """Which grids are valid, bool (n,): no stray cell, and a number of objects within range."""
-    found = find_components(grids)
-    components = np.bincount(found.objects["grid"], minlength=len(grids))
-    objects = np.bincount(found.legal["grid"], minlength=len(grids))
-    in_range = (min_objects <= objects) & (objects <= max_objects)
-    return np.asarray((components == objects) & in_range)
+    """Return which grids are valid, bool (n,): no stray cell, a number of objects within range."""
+    components = find_components(grids)
+    component_counts = np.bincount(components.objects["grid"], minlength=len(grids))
+    object_counts = np.bincount(components.legal["grid"], minlength=len(grids))
+    in_range = (min_objects <= object_counts) & (object_counts <= max_objects)
+    return np.asarray((component_counts == object_counts) & in_range)
 
 
 def find_components(grids: Grids) -> Components:
-    """Every component of grids, uint8 (n, height, width), and its shape if it is an object."""
+    """Find every component of grids, uint8 (n, height, width), and its shape if it is an object."""
     labels = np.empty(grids.shape, dtype=np.int32)
     ndimage.label(grids != BLACK, _NEIGHBOURS, output=labels)
-    where = np.flatnonzero(labels)
-    label = labels.reshape(-1)[where]
+    coloured = np.flatnonzero(labels)
+    label = labels.reshape(-1)[coloured]
     order = np.argsort(label, kind="stable")
-    where, label = where[order], label[order]
-    start = np.flatnonzero(np.diff(label, prepend=0))
-    objects, one_colour, key = _measure(grids, where, start)
+    start = np.flatnonzero(np.diff(label[order], prepend=0))
+    objects, one_colour, key = _measure(grids, coloured[order], start)
     slot = np.minimum(np.searchsorted(_SORTED_KEYS, key), len(_SORTED_KEYS) - 1)
     objects["shape"] = _BY_KEY[slot]
     objects["kind"] = _KIND[objects["shape"]]
@@ -76,26 +75,35 @@ def find_components(grids: Grids) -> Components:
 
 
 def _measure(
-    grids: Grids, where: npt.NDArray[np.int64], start: npt.NDArray[np.int64]
+    grids: Grids, cells: npt.NDArray[np.int64], start: npt.NDArray[np.int64]
 ) -> tuple[Objects, Flags, npt.NDArray[np.uint64]]:
-    """Box, cells, colour and key of components whose cells, flat, begin at `start` in `where`."""
+    """Measure components: their objects, whether each has one colour, and the key of its mask.
+
+    cells: indices of coloured cells in the flattened grids, component by component. start: position
+    of each component's first cell in `cells`.
+    """
     objects = np.zeros(len(start), dtype=OBJECT_DTYPE)
     if not len(start):
         return objects, np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.uint64)
-    grid, row, col = np.unravel_index(where, grids.shape)
-    colour = grids.reshape(-1)[where]
-    top, left = np.minimum.reduceat(row, start), np.minimum.reduceat(col, start)
+    grid, row, col = np.unravel_index(cells, grids.shape)
+    colour = grids.reshape(-1)[cells]
+    top = np.minimum.reduceat(row, start)
+    left = np.minimum.reduceat(col, start)
     height = np.maximum.reduceat(row, start) + 1 - top
     width = np.maximum.reduceat(col, start) + 1 - left
-    cells = np.diff(start, append=len(where))
-    down, right = row - np.repeat(top, cells), col - np.repeat(left, cells)
+    cell_counts = np.diff(start, append=len(cells))
+    down = row - np.repeat(top, cell_counts)
+    right = col - np.repeat(left, cell_counts)
     # A component larger than any shape does not fit the 64 bits: its key is 0, no shape's.
     bit = np.uint64(1) << ((LONGEST * down + right) % 64).astype(np.uint64)
     small = (height <= LONGEST) & (width <= LONGEST)
     key = np.where(small, np.bitwise_or.reduceat(bit, start), np.uint64(0))
     lowest = np.minimum.reduceat(colour, start)
-    columns = (grid[start], lowest, top, left, height, width, cells)
-    names = ("grid", "colour", "row", "col", "height", "width", "cells")
-    for name, column in zip(names, columns, strict=True):
-        objects[name] = column
+    objects["grid"] = grid[start]
+    objects["colour"] = lowest
+    objects["row"] = top
+    objects["col"] = left
+    objects["height"] = height
+    objects["width"] = width
+    objects["cells"] = cell_counts
     return objects, lowest == np.maximum.reduceat(colour, start), key

@@ -37,12 +37,16 @@ LONGEST = 8
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind: its definition, its minimum and maximum longer side in cells, and its masks."""
+    """Definition of one kind of shape.
+
+    min_side, max_side: bounds of the longer side, in cells. masks: yields every mask of the kind
+    with sides in a range.
+    """
 
     kind: str
-    meaning: str
-    least: int
-    greatest: int
+    definition: str
+    min_side: int
+    max_side: int
     masks: Callable[[range], Iterator[Mask]]
 
 
@@ -83,7 +87,7 @@ def _hollow(sides: range) -> Iterator[Mask]:
 
 
 def _lines(mask: Callable[[int], Mask]) -> Callable[[range], Iterator[Mask]]:
-    """One line of each length."""
+    """Make a mask generator that yields one line of each length."""
     return lambda sides: map(mask, sides)
 
 
@@ -125,7 +129,7 @@ def _zigzag(sides: range) -> Iterator[Mask]:
 
 
 def _symmetries(mask: Mask) -> Iterator[Mask]:
-    """All eight rotations and reflections, repeats included."""
+    """Yield all eight rotations and reflections, repeats included."""
     for turns in range(4):
         rotated = np.rot90(mask, turns)
         yield rotated
@@ -154,8 +158,9 @@ PATTERNS = KINDS[6:]
 
 def _list_shapes() -> Iterator[Shape]:
     for kind, rule in enumerate(RULES):
-        masks = map(np.array, rule.masks(range(rule.least, rule.greatest + 1)))
-        for mask in {(mask.shape, mask.tobytes()): mask for mask in masks}.values():
+        masks = map(np.array, rule.masks(range(rule.min_side, rule.max_side + 1)))
+        distinct = {(mask.shape, mask.tobytes()): mask for mask in masks}
+        for mask in distinct.values():
             mask.flags.writeable = False
             yield Shape(kind, mask)
 
