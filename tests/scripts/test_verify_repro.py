@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from clones import run_in
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from genlab.core.errors import GenlabError
 from scripts import verify_repro
@@ -103,6 +105,24 @@ def test_any_other_difference_is_listed_by_path(
     out = capsys.readouterr().out
     assert f"different: {name}: {why}" in out
     assert out.split()[-2:] == ["different", "1"]
+
+
+def test_figures_may_differ_in_metadata_and_not_in_pixels(pair: Pair) -> None:
+    name = "plots/figure.png"
+    figure = Image.new("RGB", (3, 2), "white")
+    text = PngInfo()
+    text.add_text("Source", "python stages/evaluate.py")
+    for clone in pair:
+        (clone / "plots").mkdir()
+    figure.save(pair[0] / name, pnginfo=text)
+    figure.save(pair[1] / name)
+    same = verify_repro.compare_file(*pair, name)
+    assert same == ("exception", "metadata of the figure")
+    figure.putpixel((2, 1), (255, 255, 254))
+    figure.save(pair[1] / name)
+    assert verify_repro.compare_file(*pair, name) == ("different", "content")
+    (pair[1] / name).write_bytes((pair[0] / name).read_bytes()[:50])  # truncated
+    assert verify_repro.compare_file(*pair, name) == ("different", "content")
 
 
 @pytest.mark.parametrize("missing", [0, 1])
