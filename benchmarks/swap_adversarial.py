@@ -30,12 +30,12 @@ from PIL import ImageEnhance
 from benchmarks.harness import Result, benchmark
 from benchmarks.swap_scores import CASES, save
 from genlab.benchmark.cases import Case, load_cases
-from genlab.benchmark.scoring.background import zones
+from genlab.benchmark.scoring.background import background_zones
 from genlab.benchmark.scoring.faces import Array, Image
 from genlab.benchmark.scoring.geometry import Mask, face_mask
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.tools.controls import compress, enhance, paste_avatars
-from genlab.benchmark.tools.face_tool import find_pairs, jaw_width, lab_to_rgb, mix
+from genlab.benchmark.tools.face_tool import blend_images, find_pairs, jaw_width, lab_to_rgb
 from genlab.benchmark.tools.local import swap_locally
 
 MOST_FILTERS = 4
@@ -117,7 +117,7 @@ class Step:
         share = places[self.place].astype(np.float32)
         if self.soft * side > 0.5:
             share = cv2.GaussianBlur(share, (0, 0), self.soft * side)
-        return mix(changed, image, share[..., None])
+        return blend_images(changed, image, share[..., None])
 
     def __str__(self) -> str:
         return f"{self.name} {self.amount:.2g} on {self.place}"
@@ -128,7 +128,7 @@ def find_places(case: Case) -> tuple[dict[str, Mask], float]:
     image: Array = np.asarray(case.open_template())
     people = [target for target, _ in find_pairs(case)]
     side = float(np.mean([jaw_width(face.landmarks) for face in people]))
-    heads = ~zones(image.shape, people, 1.0)[0]
+    heads = ~background_zones(image.shape, people, 1.0)[0]
     inner = np.zeros(image.shape[:2], dtype=bool)
     for face in people:
         inner |= face_mask(face.landmarks, image.shape)

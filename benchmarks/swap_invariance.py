@@ -28,7 +28,7 @@ from benchmarks.swap_photographs import build_case
 from benchmarks.swap_scores import CASES, save
 from genlab.benchmark.cases import Case, load_cases
 from genlab.benchmark.cases.photographs import read_photograph
-from genlab.benchmark.scoring.faces import Image, resized
+from genlab.benchmark.scoring.faces import Image, resize
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.tools.controls import CONTROLS, compress, enhance
 from genlab.benchmark.tools.local import LOCAL
@@ -73,7 +73,7 @@ def sharpen(amount: float) -> Change:
 def halve(image: Image) -> Image:
     """Half size and back."""
     height, width = image.shape[:2]
-    return resized(resized(image, (width // 2, height // 2)), (width, height))
+    return resize(resize(image, (width // 2, height // 2)), (width, height))
 
 
 def shift(image: Image) -> Image:
@@ -86,12 +86,12 @@ def letterbox(image: Image) -> Image:
     """Set in a square by a tool with one size, and cut out of it again."""
     height, width = image.shape[:2]
     ratio = BOX / max(height, width)
-    inside = resized(image, (round(width * ratio), round(height * ratio)))
+    inside = resize(image, (round(width * ratio), round(height * ratio)))
     top, left = (BOX - inside.shape[0]) // 2, (BOX - inside.shape[1]) // 2
     canvas = np.zeros((BOX, BOX, 3), dtype=np.uint8)
     part = slice(top, top + inside.shape[0]), slice(left, left + inside.shape[1])
     canvas[part] = inside
-    return resized(np.asarray(PIL.Image.fromarray(canvas))[part], (width, height))
+    return resize(np.asarray(PIL.Image.fromarray(canvas))[part], (width, height))
 
 
 TONES: dict[str, Change] = {

@@ -22,7 +22,7 @@ import numpy as np
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.persons import from_left
+from genlab.benchmark.scoring.persons import order_persons
 from genlab.core.errors import GenlabError
 from genlab.core.stats import student_interval, wilson_interval
 
@@ -53,7 +53,7 @@ def find_persons(cases: Path) -> list[Person]:
     for name, number in HELD_OUT.items():
         case = load_case(cases / name)
         image = np.asarray(case.open_template())
-        persons = from_left(faces.found(image))
+        persons = order_persons(faces.detect(image))
         if len(persons) != number:
             raise GenlabError(
                 f"{case.template} shows {len(persons)} faces, not {number}; restore it with:"

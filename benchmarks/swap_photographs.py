@@ -24,7 +24,7 @@ import skimage.data
 from genlab.benchmark.cases import Case, ground_truth, load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.scoring import faces
-from genlab.benchmark.scoring.persons import from_left
+from genlab.benchmark.scoring.persons import order_persons
 from genlab.core.errors import GenlabError
 
 COMMANDS = (
@@ -37,7 +37,7 @@ SAMPLES = "package/demo"
 MARGIN = 0.95  # of the face's box, around it
 LONGEST = 1600
 
-# Name: file, and the number of the person in it, as `persons.from_left` numbers them.
+# Name: file, and the number of the person in it, as `persons.order_persons` numbers them.
 PHOTOGRAPHS = {
     "portrait": (f"{TESTS}/obama.jpg", 1),
     "speech": (f"{TESTS}/obama2.jpg", 1),
@@ -94,7 +94,7 @@ def crop(folder: Path, name: str, file: str, number: int) -> Path:
     """Write the photograph `name` cut around one person's face."""
     image = read_photograph(folder / file)
     image.thumbnail((LONGEST, LONGEST))
-    persons = from_left(faces.found(np.asarray(image)))
+    persons = order_persons(faces.detect(np.asarray(image)))
     box = np.array(persons[number - 1].box)
     more = MARGIN * (box[2] - box[0])
     low, high = np.maximum(box[:2] - more, 0), np.minimum(box[2:] + more, image.size)
@@ -107,5 +107,5 @@ def crop(folder: Path, name: str, file: str, number: int) -> Path:
 def build_case(triple: tuple[str, str, str], photographs: dict[str, Path], root: Path) -> Case:
     """Build the ground-truth case of a triple in `root`."""
     folder = root / "-".join(triple)
-    ground_truth.build(*(photographs[name] for name in triple), folder, consent=True)
+    ground_truth.build_ground_truth(*(photographs[name] for name in triple), folder, consent=True)
     return load_case(folder)

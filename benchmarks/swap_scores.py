@@ -38,14 +38,14 @@ from benchmarks.harness import ROOT, Repeats, Result, benchmark, wall_seconds
 from benchmarks.swap_persons import Person, find_persons, person_interval, photograph_rates
 from benchmarks.swap_photographs import build_case
 from genlab.benchmark.cases import Case, Swap
-from genlab.benchmark.cases.files import region_of
+from genlab.benchmark.cases.files import face_region
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image, Points
-from genlab.benchmark.scoring.geometry import face_mask, side_turn
+from genlab.benchmark.scoring.geometry import face_mask, head_turn
 from genlab.benchmark.scoring.scorer import Score, score
 from genlab.benchmark.tools import controls
 from genlab.benchmark.tools.controls import STRANGER, blur, paste
-from genlab.benchmark.tools.local import blend, lay_over, match_tone
+from genlab.benchmark.tools.local import blend_seam, lay_over, match_tone
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.targets import read_targets
 
@@ -81,7 +81,7 @@ def warp_by_triangles(person: Person, avatar: Person) -> Image:
     face = np.where(inside[..., None], match_tone(warped, target, image, target), image)
     mask = face_mask(target, image.shape, 0.25) & inside
     mask = cv2.erode(mask.astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
-    return blend(np.ascontiguousarray(face), image, mask, float(np.ptp(target[:17, 0])))
+    return blend_seam(np.ascontiguousarray(face), image, mask, float(np.ptp(target[:17, 0])))
 
 
 def _with_forehead(points: Points) -> Points:
@@ -109,7 +109,7 @@ def pictures(person: Person, avatar: Person, stranger: Person) -> dict[str, Imag
 
 def pairs(people: list[Person], avatars: int) -> Iterator[tuple[Person, Person, Person]]:
     """Each person with the avatars most similar in turn, and one who resembles neither."""
-    turns = {person.name: abs(side_turn(person.face.landmarks)) for person in people}
+    turns = {person.name: abs(head_turn(person.face.landmarks)) for person in people}
     for person in people:
         by_turn = sorted(people, key=lambda other: abs(turns[other.name] - turns[person.name]))
         others = [other for other in by_turn if other is not person]
@@ -129,7 +129,7 @@ def save(image: Image, path: Path) -> Path:
 
 def score_swap(person: Person, portrait: Path, image: Path) -> Score:
     """Score the picture `image` of a person who was swapped for the one of `portrait`."""
-    swaps = [Swap(region=region_of(person.face, person.image.shape[1::-1]), avatar="avatar")]
+    swaps = [Swap(region=face_region(person.face, person.image.shape[1::-1]), avatar="avatar")]
     avatars = {"avatar": portrait}
     case = Case.model_construct(template=person.path, avatars=avatars, swaps=swaps, ideal=None)
     return score(case, image)

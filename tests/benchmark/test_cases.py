@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from genlab.benchmark.cases import CASE_FILE, load_case, load_cases, split_by_consent
 from genlab.benchmark.cases.files import delete_case, write_case
-from genlab.benchmark.cases.generate import generate, generate_demo
+from genlab.benchmark.cases.generate import copy_shipped_cases, generate_cases
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.cli import app
 from genlab.core.errors import GenlabError
@@ -182,7 +182,7 @@ def folders(root: Path, tmp_path: Path) -> Places:
 
 @pytest.mark.slow
 def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Places) -> None:
-    assert all(isinstance(line, str) for line in generate(*folders))
+    assert all(isinstance(line, str) for line in generate_cases(*folders))
     cases = load_cases(folders[2])
     for case in cases:
         assert not case.consent
@@ -194,7 +194,7 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Places) 
     assert titles["zoe"] == "Zoë.png"
     assert sum(name.startswith("photograph-") for name in titles) == 1
     assert len({next(iter(case.avatars)) for case in cases}) == 2
-    again = map(str, generate(*folders))
+    again = map(str, generate_cases(*folders))
     assert all("exists" in line or "avatar" in line for line in again)
 
 
@@ -202,13 +202,13 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Places) 
 def test_a_file_of_pairs_says_who_replaces_whom(folders: Places) -> None:
     pairs = folders[2].with_name("pairs.csv")
     pairs.write_text("template,face,avatar\nZoë.png,1,祖父.png\nIMG 1.png,2,祖父.png\n")
-    made = list(generate(*folders, pairs=pairs, consent=True))
+    made = list(generate_cases(*folders, pairs=pairs, consent=True))
     [case] = load_cases(folders[2])
     assert (case.case_id, case.consent) == ("zoe", True)
     assert any("face 2 of 1" in str(line) for line in made)
     pairs.write_text("template,avatar\n")
     with refused("line 1"):
-        list(generate(*folders, pairs=pairs))
+        list(generate_cases(*folders, pairs=pairs))
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_a_faulty_photograph_leaves_the_others_and_what_was_there(folders: Place
     Image.new("RGB", (200, 200), "green").save(avatars / "nobody.png")
     for name in ("img-1.jpg", "北京.png"):
         (templates / name).unlink()
-    list(generate(*folders))
+    list(generate_cases(*folders))
     before = load_case(root / "img-1").digest
     (templates / "IMG 1.png").write_bytes((templates / "IMG 1.png").read_bytes()[:5000])
     (root / "zoe" / "note.txt").write_text("mine")
@@ -256,9 +256,9 @@ def test_a_folder_that_is_no_case_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> None:
-    assert len(list(generate_demo(tmp_path))) == 7
+    assert len(list(copy_shipped_cases(tmp_path))) == 7
     made, shipped = load_cases(tmp_path), load_cases(root / "cases")
     for one, known in zip(made, shipped, strict=True):
         assert (one.title, one.sources, one.basis) == (known.title, known.sources, known.basis)
         assert one.digest == known.digest
-    assert all("kept as it is" in str(line) for line in generate_demo(root / "cases"))
+    assert all("kept as it is" in str(line) for line in copy_shipped_cases(root / "cases"))

@@ -21,7 +21,7 @@ from small_benchmark import make_case
 from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins import http as http_tools
 from genlab.benchmark.plugins import openai_images
-from genlab.benchmark.plugins.base import ToolFailure, absence
+from genlab.benchmark.plugins.base import ToolFailure, check_available
 from genlab.benchmark.plugins.openai_images import DALLE3, GPT
 from genlab.benchmark.plugins.registry import make_contenders, read_tools, write_sample
 from genlab.benchmark.run.images import Destination, SavedImage, recover_image, save_image
@@ -461,7 +461,7 @@ def test_a_key_or_address_that_cannot_be_used_is_no_fault_of_the_model(
 ) -> None:
     monkeypatch.setenv(variable, value)
     tool = tool_of(kind="openai", model="m", key_env="SMALL_KEY")
-    faulty = absence(tool if value else program(TURN, env=[variable]))
+    faulty = check_available(tool if value else program(TURN, env=[variable]))
     assert faulty is not None
     assert (faulty.kind, variable in faulty.reason) == (kind, True)
 

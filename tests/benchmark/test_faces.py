@@ -13,11 +13,11 @@ from skimage.transform import rotate
 
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.files import find_regions
-from genlab.benchmark.cases.generate import generate
+from genlab.benchmark.cases.generate import generate_cases
 from genlab.benchmark.cases.photographs import crop_avatar
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.scoring.persons import from_left
+from genlab.benchmark.scoring.persons import order_persons
 
 
 @pytest.fixture(scope="module")
@@ -29,20 +29,20 @@ def lay(size: tuple[int, int], *parts: tuple[Image, float, tuple[int, int]]) -> 
     """Photographs on grey, each at a scale and a place."""
     sheet = PIL.Image.new("RGB", size, (120, 120, 120))
     for image, scale, place in parts:
-        sheet.paste(PIL.Image.fromarray(faces.scaled(image, scale)), place)
+        sheet.paste(PIL.Image.fromarray(faces.rescale(image, scale)), place)
     return sheet
 
 
 def middles(image: PIL.Image.Image) -> Any:
     """(persons, 2): where the persons are in shares of the width, by number."""
-    persons = from_left(faces.found(np.asarray(image)))
+    persons = order_persons(faces.detect(np.asarray(image)))
     return np.array([face.middle for face in persons]) / image.width
 
 
 def test_a_leaning_head_keeps_its_landmarks(astronaut: Image) -> None:
     middle = (226.0, 112.0)
     leaning = (rotate(astronaut, 20, center=middle, mode="edge") * 255).astype(np.uint8)
-    [face], [found] = faces.found(astronaut), faces.found(leaning)
+    [face], [found] = faces.detect(astronaut), faces.detect(leaning)
     turn = np.deg2rad(-20)
     matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     expected = (face.landmarks - middle) @ matrix.T + middle
@@ -50,13 +50,15 @@ def test_a_leaning_head_keeps_its_landmarks(astronaut: Image) -> None:
 
 
 def test_no_face_where_there_is_none(astronaut: Image) -> None:
-    assert faces.near(astronaut, [(380, 40, 480, 140), (10, 10, 10, 10)]) == [None, None]
-    assert faces.found(np.full((300, 300, 3), 128, dtype=np.uint8)) == []
+    assert faces.detect_at(astronaut, [(380, 40, 480, 140), (10, 10, 10, 10)]) == [None, None]
+    assert faces.detect(np.full((300, 300, 3), 128, dtype=np.uint8)) == []
 
 
 def test_a_small_face_is_found_beside_a_large_one(astronaut: Image, template: Image) -> None:
     group = lay((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
-    assert len(faces.boxes(np.asarray(group))) == 1  # the first search finds the large one only
+    assert (
+        len(faces.detect_boxes(np.asarray(group))) == 1
+    )  # the first search finds the large one only
     small, large = find_regions(group)
     assert small.left < 200 < 400 < large.left
     assert small.width < 50 < 200 < large.width
@@ -76,7 +78,9 @@ def test_pairs_choose_the_small_face_and_nobody_else(
         root = tmp_path / f"cases-{number}"
         assert all(
             isinstance(line, str)
-            for line in generate(tmp_path / "templates", tmp_path / "avatars", root, pairs=chosen)
+            for line in generate_cases(
+                tmp_path / "templates", tmp_path / "avatars", root, pairs=chosen
+            )
         )
         [swap] = load_case(root / "one").swaps
         assert (swap.region.width < 50) == (chosen is pairs)
@@ -107,23 +111,23 @@ def test_persons_above_one_another_are_numbered_from_the_top(astronaut: Image) -
 
 def test_an_avatar_may_have_bystanders_but_no_company(astronaut: Image, template: Image) -> None:
     alone = crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 0.4, (40, 300))))
-    assert [face.width > 150 for face in faces.found(np.asarray(alone))] == [True]
+    assert [face.width > 150 for face in faces.detect(np.asarray(alone))] == [True]
     with refused(2, "one person"):
         crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 1.2, (-90, 100))))
 
 
-def test_faces_are_remembered_by_pixels(astronaut: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faces_are_cached_by_pixels(astronaut: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[Image] = []
     search = faces._search
     monkeypatch.setattr(faces, "_search", lambda image: searched.append(image) or search(image))
-    monkeypatch.setattr(faces, "_remembered", {})
+    monkeypatch.setattr(faces, "_cache", {})
     for image in (astronaut, astronaut.copy(), astronaut[:, ::-1], astronaut):
-        faces.found(image).clear()  # what a caller does to the list is his own
+        faces.detect(image).clear()  # what a caller does to the list is his own
     assert len(searched) == 2
-    assert len(faces.found(astronaut)) == 1
+    assert len(faces.detect(astronaut)) == 1
 
 
 def test_other_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(faces.PINNED, "shape_predictor_68_face_landmarks.dat", "0" * 64)
     with refused("shape_predictor", "pip install"):
-        faces.models.__wrapped__()
+        faces.load_models.__wrapped__()

@@ -35,7 +35,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def case(second: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
     folder = tmp_path_factory.mktemp("cases") / "officer"
-    warnings = ground_truth.build(OFFICER, second, ASTRONAUT, folder, consent=True)
+    warnings = ground_truth.build_ground_truth(OFFICER, second, ASTRONAUT, folder, consent=True)
     assert any("one session" in warning for warning in warnings)
     return load_case(folder)
 
@@ -69,10 +69,12 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
 
 def test_photographs_that_do_not_fit_are_named(second: Path, tmp_path: Path) -> None:
     with refused(ASTRONAUT):
-        ground_truth.build(OFFICER, ASTRONAUT, ASTRONAUT, tmp_path / "a", consent=False)
+        ground_truth.build_ground_truth(
+            OFFICER, ASTRONAUT, ASTRONAUT, tmp_path / "a", consent=False
+        )
     with refused(second):
-        ground_truth.build(OFFICER, second, second, tmp_path / "b", consent=False)
+        ground_truth.build_ground_truth(OFFICER, second, second, tmp_path / "b", consent=False)
     sofa = CASES / "sofa-one-of-three" / "template.jpg"
     with refused(sofa, 3):
-        ground_truth.build(OFFICER, sofa, ASTRONAUT, tmp_path / "c", consent=False)
+        ground_truth.build_ground_truth(OFFICER, sofa, ASTRONAUT, tmp_path / "c", consent=False)
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ from replies import good, refusal
 from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.judge import Judge
+from genlab.benchmark.judge import StarJudge
 from genlab.benchmark.leaderboard.standings import leaderboard, read_tables
 from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
@@ -27,7 +27,7 @@ from genlab.core.params import load_params
 
 pytestmark = pytest.mark.slow
 
-JudgeOf = Callable[..., Judge]
+JudgeOf = Callable[..., StarJudge]
 STARS = '{"stars": 4, "reason": "a <b>soft</b> seam at the {left} ear"}'
 GIVEN = (4, "")
 MODEL = "@cf/meta/eye\n"  # of any name, though no rating's rater begins with @
@@ -37,10 +37,10 @@ MODEL = "@cf/meta/eye\n"  # of any name, though no rating's rater begins with @
 def judge(monkeypatch: pytest.MonkeyPatch) -> JudgeOf:
     """Makes a judge behind a server."""
 
-    def made(server: Server, cost: float = 0.0) -> Judge:
+    def made(server: Server, cost: float = 0.0) -> StarJudge:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-judge-0123456789")
-        return Judge(MODEL, cost)
+        return StarJudge(MODEL, cost)
 
     return made
 
@@ -119,7 +119,7 @@ def test_an_answer_without_stars_is_an_outcome_of_its_kind(
 ) -> None:
     [case] = bench.cases(1)
     with Server([reply]) as server, pytest.raises(ToolFailure) as failure:
-        asyncio.run(judge(server, cost=0.4).verdict(case, case.template))
+        asyncio.run(judge(server, cost=0.4).rate(case, case.template))
     assert (failure.value.kind, failure.value.passing) == (kind, False)
     assert "sk-judge" not in failure.value.reason
     # What it answered was paid for; what it turned away was not.

@@ -21,16 +21,16 @@ pytestmark = pytest.mark.slow
 
 
 def person(image: Image, case: Case) -> Face:
-    [face] = faces.near(image, [case.swaps[0].region.box])
+    [face] = faces.detect_at(image, [case.swaps[0].region.box])
     assert face is not None
     return face
 
 
 def test_the_swap_changes_the_face_alone(case: Case, template: Image, swap: Image) -> None:
     before, now = person(template, case), person(swap, case)
-    [avatar] = faces.found(np.asarray(case.open_avatar(case.swaps[0].avatar)))
-    assert faces.identity_distance(now, avatar) < faces.SAME
-    assert faces.identity_distance(now, before) > faces.SAME
+    [avatar] = faces.detect(np.asarray(case.open_avatar(case.swaps[0].avatar)))
+    assert faces.identity_distance(now, avatar) < faces.SAME_PERSON
+    assert faces.identity_distance(now, before) > faces.SAME_PERSON
     assert swap.shape == template.shape
     outside = ~face_mask(before.landmarks, template.shape, 0.5)
     assert np.array_equal(swap[outside], template[outside])

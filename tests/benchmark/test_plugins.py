@@ -12,7 +12,7 @@ from refusals import refused
 from small_benchmark import Turned, make_case, write_package
 
 from genlab.benchmark.plugins.base import ToolFailure
-from genlab.benchmark.plugins.registry import checked_options, load_tools, version_of
+from genlab.benchmark.plugins.registry import convert_options, load_tools, tool_version
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def test_the_example_adds_a_tool(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     tool = load_tools()["mirror"]
     case = make_case(Path("cases"), 1)
     for options, mirrored in (({}, ImageOps.mirror), ({"axis": "vertical"}, ImageOps.flip)):
-        image = asyncio.run(tool.swap(case, checked_options(tool, options)))
+        image = asyncio.run(tool.swap(case, convert_options(tool, options)))
         assert image.tobytes() == mirrored(case.open_template()).tobytes()
 
 
@@ -79,7 +79,7 @@ def test_a_tool_without_a_version_has_that_of_its_package() -> None:
     class Installed(Turned):
         pass
 
-    assert version_of(Installed()) == ""
+    assert tool_version(Installed()) == ""
     Installed.__module__ = "PIL.tool"
-    assert version_of(Installed()) == f"pillow {PIL.__version__}"
-    assert version_of(Installed(version="2 with settings")) == "2 with settings"
+    assert tool_version(Installed()) == f"pillow {PIL.__version__}"
+    assert tool_version(Installed(version="2 with settings")) == "2 with settings"

@@ -27,7 +27,7 @@ from genlab.benchmark.tools.controls import (
     paste_avatars,
     swap_strangers,
 )
-from genlab.benchmark.tools.face_tool import find_pairs, mix, soft_face
+from genlab.benchmark.tools.face_tool import blend_images, find_pairs, soft_face_mask
 from genlab.benchmark.tools.local import swap_locally
 
 pytestmark = pytest.mark.slow
@@ -107,11 +107,11 @@ def test_a_filter_over_a_pasted_face_does_not_buy_a_score(case: Case, template: 
     paste = paste_avatars(case, {})
     before = judge(case, paste).score
     face = find_pairs(case)[0][0]
-    share = soft_face(face.landmarks, template, 0.35)
+    share = soft_face_mask(face.landmarks, template, 0.35)
     soft = cv2.GaussianBlur(paste, (0, 0), 0.02 * face.width)
     sharp = cv2.addWeighted(paste, 4, soft, -3, 0)
     for filtered in (enhance(paste, ImageEnhance.Brightness, 0.5), sharp):
-        assert judge(case, mix(filtered, paste, share)).score < before + 0.05
+        assert judge(case, blend_images(filtered, paste, share)).score < before + 0.05
 
 
 def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> None:

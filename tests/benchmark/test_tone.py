@@ -8,7 +8,7 @@ import pytest
 
 from genlab.benchmark.scoring.faces import Image
 from genlab.benchmark.scoring.head import structure_distance
-from genlab.benchmark.scoring.tone import restored
+from genlab.benchmark.scoring.tone import restore_tone
 
 LEVELS = np.arange(256) / 255
 EVERYWHERE = np.ones((200, 300), dtype=bool)
@@ -55,7 +55,7 @@ def test_a_tone_is_taken_back_outside_and_inside_of_the_heads(
     outside[60:140, 100:200] = False
     result = np.where(outside[..., None], template, head)
     changed = change(result)
-    back, lose = restored(template, changed, outside)
+    back, lose = restore_tone(template, changed, outside)
     before, after = (mean_error(x, result) for x in (changed, back))
     assert after < min(2.0, before / 3)
     assert mean_error(lose(template), template) < 2.0
@@ -64,7 +64,7 @@ def test_a_tone_is_taken_back_outside_and_inside_of_the_heads(
 def test_what_is_no_tone_stays() -> None:
     template = scene(0)
     for result in (template, scene(1), cv2.GaussianBlur(template, (0, 0), 1.0)):
-        back, lose = restored(template, result, EVERYWHERE)
+        back, lose = restore_tone(template, result, EVERYWHERE)
         assert np.array_equal(back, result)
         assert np.array_equal(lose(template), template)
 
@@ -76,7 +76,7 @@ def test_a_flat_background_tells_no_contrast() -> None:
     result[50:150, 100:200] = scene(1)[50:150, 100:200]
     outside = EVERYWHERE.copy()
     outside[50:150, 100:200] = False
-    back, _ = restored(template, result - np.uint8(30), outside)
+    back, _ = restore_tone(template, result - np.uint8(30), outside)
     assert mean_error(back, result) < 2.0
 
 
@@ -84,7 +84,7 @@ def test_what_a_tone_cuts_off_is_lost_to_other_pictures() -> None:
     template = np.tile(np.linspace(20, 235, 300), (200, 1)).astype(np.uint8)
     template = np.ascontiguousarray(np.repeat(template[..., None], 3, -1))
     cut = curve(lambda x: 1.5 * x)
-    _, lose = restored(template, cut(template), EVERYWHERE)
+    _, lose = restore_tone(template, cut(template), EVERYWHERE)
     lost = lose(template)[0, :, 0].astype(int)
     assert np.ptp(lost[250:]) < 3 < np.ptp(template[0, 250:, 0].astype(int))
     assert np.abs(lost[20:185] - template[0, 20:185, 0]).max() < 5  # the cut is at 170

@@ -24,7 +24,7 @@ from refusals import refused
 from genlab.agent.evaluator.datasets import load_data
 from genlab.benchmark.cases import load_case, load_cases
 from genlab.benchmark.cases.files import write_case
-from genlab.benchmark.cases.generate import generate
+from genlab.benchmark.cases.generate import generate_cases
 from genlab.benchmark.plugins.registry import load_tools
 from genlab.core.params.sections import SourceParams
 from genlab.core.paths import resolve_path
@@ -83,7 +83,7 @@ def make_cases(folder: Path, pairs: str | bytes = "") -> list[str]:
     file = folder / "p.csv"
     if pairs:
         file.write_bytes(pairs if isinstance(pairs, bytes) else (HEADER + pairs).encode())
-    lines = generate(
+    lines = generate_cases(
         folder / "t", folder / "a", folder / "out", pairs=file if pairs else None, consent=True
     )
     return [str(line) for line in lines]

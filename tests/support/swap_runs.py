@@ -57,7 +57,7 @@ def add_run(
 
     run_id: a date; words: the reason of every refusal, and a note and an option.
     """
-    facts = [case.facts | {"folder": f"cases/{case.case_id}"} for case in cases]
+    facts = [case.run_record | {"folder": f"cases/{case.case_id}"} for case in cases]
     options = {"note": words}
     listed = [Contender(tool_id=tool, title=f"The {tool}", options=options) for tool in tools]
     store.create_run(run_id, f"{run_id}T10:00:00+00:00", facts, listed)

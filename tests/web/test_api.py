@@ -224,7 +224,7 @@ def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> N
     run_id = "2026-01-03"
 
     async def follow() -> list[dict[str, Any]]:
-        facts, contenders = [jobs.cases()[0].facts], [Contender(tool_id="sim_paint")]
+        facts, contenders = [jobs.cases()[0].run_record], [Contender(tool_id="sim_paint")]
         jobs.store.create_run(run_id, f"{run_id}T00:00", facts, contenders)
         lock = lock_of(jobs.runs_folder, run_id).acquire()
         async with jobs.watch(run_id) as log:

@@ -59,14 +59,16 @@ def generate_cases(
 
     Example: genlab benchmark generate-cases --templates photos --avatars friends --consent
     """
-    from genlab.benchmark.cases.generate import generate, generate_demo
+    from genlab.benchmark.cases.generate import copy_shipped_cases, generate_cases
 
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        made = generate(templates, avatars, cases or OWN, pairs=pairs, consent=consent, force=force)
+        made = generate_cases(
+            templates, avatars, cases or OWN, pairs=pairs, consent=consent, force=force
+        )
     else:
-        made = generate_demo(cases or OWN.parent, force=force)
+        made = copy_shipped_cases(cases or OWN.parent, force=force)
     faults = 0
     for each in made:
         typer.echo(each)
@@ -255,13 +257,13 @@ def ground_truth(
 
     Example: genlab benchmark ground-truth ann-2019.jpg ann-2023.jpg bob.jpg
     """
-    from genlab.benchmark.cases.files import slug
-    from genlab.benchmark.cases.ground_truth import build
+    from genlab.benchmark.cases.files import slugify
+    from genlab.benchmark.cases.ground_truth import build_ground_truth
 
-    folder = cases / (case_id or slug(f"{ideal.stem} {other.stem}"))
+    folder = cases / (case_id or slugify(f"{ideal.stem} {other.stem}"))
     if folder.exists():
         raise GenlabError(f"{folder} exists; name another case with --name")
-    for warning in build(ideal, avatar, other, folder, consent=consent):
+    for warning in build_ground_truth(ideal, avatar, other, folder, consent=consent):
         typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"wrote {folder}")
 

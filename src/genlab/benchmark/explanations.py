@@ -6,7 +6,7 @@ from pathlib import Path
 from PIL import Image
 
 from genlab.benchmark.cases import load_stored_case
-from genlab.benchmark.scoring.pictures import Unfit
+from genlab.benchmark.scoring.pictures import UnscorableImage
 from genlab.benchmark.scoring.scorer import measure
 from genlab.benchmark.scoring.terms import Term
 from genlab.benchmark.store.repository import Store
@@ -23,20 +23,20 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
     try:
         return measure(case, store.path.parent / item.image)[1]
-    except Unfit as unfit:
+    except UnscorableImage as unfit:
         raise GenlabError(f"item {item_id} has no score: {unfit.note}") from unfit
 
 
 def write_explanation(store: Store, item_id: int, folder: Path) -> Iterator[str]:
     """Write an overlay per term to `folder`; yields a line on each term."""
     for number, term in enumerate(explain_item(store, item_id), 1):
-        name = f"{number:02d}-{name_of(term).replace(' ', '-')}.png"
+        name = f"{number:02d}-{label_term(term).replace(' ', '-')}.png"
         with atomic_write(folder / name) as temporary:
             Image.fromarray(term.overlay).save(temporary, "PNG")
-        yield f"{name_of(term)} {term.value:.2f}: {term.sentence} ({folder / name})"
+        yield f"{label_term(term)} {term.value:.2f}: {term.sentence} ({folder / name})"
 
 
-def name_of(term: Term) -> str:
+def label_term(term: Term) -> str:
     """The term with its score and person."""
     parts = ["reference" if term.reference else "", term.term.replace("_", " "), term.person]
     return " ".join(part for part in parts if part)

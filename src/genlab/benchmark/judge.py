@@ -57,7 +57,9 @@ COST = 0.02  # dollars per answer, an estimate
 MAX_ANSWER = 2000  # characters of an answer that are kept
 
 
-def estimate(contenders: Iterable[Contender], tools: Mapping[str, ImageTool], judge: str) -> float:
+def estimate_cost(
+    contenders: Iterable[Contender], tools: Mapping[str, ImageTool], judge: str
+) -> float:
     """Dollars of a case through all contenders; judge: the model that rates each image, or ""."""
     judging = COST if judge else 0.0
     return sum(tools[each.tool_id].needs.cost + judging for each in contenders)
@@ -71,7 +73,7 @@ class Verdict(BaseModel):
     answer: str = ""
 
 
-class Judge:
+class StarJudge:
     """A vision-language model behind chat completions."""
 
     def __init__(self, model: str, cost: float = COST) -> None:
@@ -91,7 +93,7 @@ class Judge:
             return f"{error}; or leave benchmark.judge empty"
         return ""
 
-    async def verdict(self, case: Case, picture: Path) -> Verdict:
+    async def rate(self, case: Case, picture: Path) -> Verdict:
         """Rate `picture`, the result for `case`. Raises `ToolFailure`."""
         from genlab.llm.client import Client
 

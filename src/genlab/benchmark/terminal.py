@@ -14,10 +14,10 @@ from rich.progress import Progress
 from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
-from genlab.benchmark.judge import describe_unrated, estimate
+from genlab.benchmark.judge import describe_unrated, estimate_cost
 from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
 from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
-from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.run.threads import complete
@@ -38,7 +38,7 @@ def choose(
         typer.echo(line, err=True)
     tools = {tool.tool_id: tool for tool in choose_tools(load_tools(), params.tools)}
     contenders = make_contenders([*tools.values()], params.options)
-    return cases, contenders, estimate(contenders, tools, params.judge)
+    return cases, contenders, estimate_cost(contenders, tools, params.judge)
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
@@ -116,7 +116,13 @@ def show_tools(tools: Mapping[str, ImageTool]) -> None:
     for tool in tools.values():
         needs = [tool.needs.key] * bool(tool.needs.key) + ["network"] * tool.needs.network
         cost = f"about ${tool.needs.cost:.3f}" if tool.needs.cost else "free"
-        cells = (tool.tool_id, tool.title, cost, ", ".join(needs) or "–", why_absent(tool) or "yes")
+        cells = (
+            tool.tool_id,
+            tool.title,
+            cost,
+            ", ".join(needs) or "–",
+            why_unavailable(tool) or "yes",
+        )
         table.add_row(*map(escape, cells))
         for name, option in (tool.needs.options or {}).items():
             values = ", ".join(option.choices) or "text"

@@ -133,7 +133,7 @@ class Case(_Part):
         return self._folder
 
     @property
-    def facts(self) -> dict[str, str]:
+    def run_record(self) -> dict[str, str]:
         """What a run keeps of it."""
         where = {"case_id": self.case_id, "folder": str(self.folder.resolve())}
         return {**where, "title": self.title, "digest": self.digest}

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
-from genlab.benchmark.scoring.persons import from_left
+from genlab.benchmark.scoring.persons import order_persons
 from genlab.benchmark.store.schema import now
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, write_text
@@ -110,7 +110,7 @@ def delete_case(case: Case) -> Path:
     return target
 
 
-def region_of(face: Face, size: tuple[int, int]) -> Region:
+def face_region(face: Face, size: tuple[int, int]) -> Region:
     """The box of a face, clipped to the image's (width, height)."""
     left, top, right, bottom = face.box
     left, top = max(0, left), max(0, top)
@@ -120,11 +120,11 @@ def region_of(face: Face, size: tuple[int, int]) -> Region:
 
 def find_regions(image: Image.Image) -> list[Region]:
     """Regions of the faces of an image, in the order in which persons are numbered."""
-    persons = from_left(faces.found(np.asarray(image)))
-    return [region_of(face, image.size) for face in persons]
+    persons = order_persons(faces.detect(np.asarray(image)))
+    return [face_region(face, image.size) for face in persons]
 
 
-def slug(text: str) -> str:
+def slugify(text: str) -> str:
     """`text` in a-z, 0-9 and -, without accents (Zoë: zoe).
 
     Letters of other alphabets are in a short digest of all of it, and so is what is too long.
@@ -140,7 +140,7 @@ def slug(text: str) -> str:
     return "-".join(parts)
 
 
-def free(name: str, taken: Collection[str]) -> str:
+def unique_name(name: str, taken: Collection[str]) -> str:
     """The first of `name`, `name-2`, `name-3` and so on that is not taken."""
     names = chain([name], (f"{name}-{number}" for number in count(2)))
     return next(one for one in names if one not in taken)

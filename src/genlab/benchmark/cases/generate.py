@@ -12,9 +12,9 @@ from typing import Any
 from PIL import Image
 
 from genlab.benchmark.cases import CASE_FILE, Region, Source, Swap, load_case
-from genlab.benchmark.cases.files import find_regions, free, slug, write_case
+from genlab.benchmark.cases.files import find_regions, slugify, unique_name, write_case
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_avatar, read_photograph, shrink
-from genlab.benchmark.scoring.persons import in_front
+from genlab.benchmark.scoring.persons import drop_bystanders
 from genlab.core import picture
 from genlab.core.errors import GenlabError
 from genlab.core.paths import normalise_name, resolve_path
@@ -29,7 +29,7 @@ Pairs = list[tuple[int, str]]
 SHIPPED = Path(__file__).resolve().parents[4] / "cases"  # where this is a checkout
 
 
-def generate(
+def generate_cases(
     templates: Path,
     avatars: Path,
     root: Path,
@@ -50,7 +50,7 @@ def generate(
     yield from lines
     for file, path in found.items():
         try:
-            name = free(slug(Path(file).stem), {*heads, "template"})
+            name = unique_name(slugify(Path(file).stem), {*heads, "template"})
             heads[name] = crop_avatar(read_photograph(path), str(path))
             names[file] = name
             yield f"{path}: avatar {name}"
@@ -79,7 +79,7 @@ def generate(
             swaps = [_make_swap(path, regions, number, names, name) for number, name in wanted]
             used += len(swaps)
             title = Path(file).stem
-            case_id = free(slug(title), taken)
+            case_id = unique_name(slugify(title), taken)
             taken.add(case_id)
             chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
             sources = {"template": UNKNOWN.model_copy(update={"title": file})}
@@ -103,7 +103,7 @@ def _make_swap(
     return Swap(region=regions[number - 1], avatar=names[avatar])
 
 
-def generate_demo(root: Path, *, force: bool = False) -> Iterator[str | GenlabError]:
+def copy_shipped_cases(root: Path, *, force: bool = False) -> Iterator[str | GenlabError]:
     """Write the cases that ship with the repository to `root`; yields a line on each."""
     folders = sorted(path.parent for path in SHIPPED.glob(f"*/{CASE_FILE}"))
     if not folders:
@@ -124,7 +124,7 @@ def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str
 
 def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> Pairs:
     """The largest faces, by number, with the next avatars in turn; bystanders stay."""
-    by_width = sorted(in_front(regions), key=lambda region: -region.width)
+    by_width = sorted(drop_bystanders(regions), key=lambda region: -region.width)
     numbers = [regions.index(region) + 1 for region in by_width]
     largest = sorted(numbers[: min(MAX_PERSONS, len(names))])
     return [(n, names[(used + turn) % len(names)]) for turn, n in enumerate(largest)]

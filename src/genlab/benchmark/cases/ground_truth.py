@@ -14,28 +14,28 @@ import numpy as np
 import PIL.Image
 
 from genlab.benchmark.cases import Swap
-from genlab.benchmark.cases.files import region_of, write_case
+from genlab.benchmark.cases.files import face_region, write_case
 from genlab.benchmark.cases.generate import UNKNOWN
 from genlab.benchmark.cases.photographs import TEMPLATE_SIDE, crop_head, read_photograph, shrink
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
 from genlab.benchmark.scoring.geometry import (
     Mask,
-    cheeks,
-    expression,
-    grown,
-    hull,
-    moved,
-    side_turn,
-    similarity,
+    cheek_mask,
+    compare_expression,
+    fit_similarity,
+    grow_mask,
+    head_turn,
+    hull_mask,
+    transform,
 )
-from genlab.benchmark.scoring.head import frame_matrix, framed, head_mask, lab
-from genlab.benchmark.scoring.persons import in_front
-from genlab.benchmark.tools.face_tool import jaw_width, lab_to_rgb, mix, turn_alike
+from genlab.benchmark.scoring.head import frame_matrix, head_mask, rgb_to_lab, warp_to_frame
+from genlab.benchmark.scoring.persons import drop_bystanders
+from genlab.benchmark.tools.face_tool import blend_images, jaw_width, lab_to_rgb, mirror_to_match
 from genlab.core.errors import GenlabError
 
 DIFFERENT = 0.55  # embedding distance from which B is surely somebody else
-POSE = 0.35  # difference of `side_turn` up to which poses are similar
+POSE = 0.35  # difference of `head_turn` up to which poses are similar
 SESSION = 0.22  # embedding distance below which two photographs are likely of one session
 TOLERANCE = 10.0  # mean 8-bit difference of clothes below which they are the same
 
@@ -52,7 +52,7 @@ class Photograph:
     def read(cls, path: Path, *, single: bool = False) -> Photograph:
         """Read the photograph; `single` requires one person in front, else the largest counts."""
         image = np.asarray(shrink(read_photograph(path), TEMPLATE_SIDE))
-        persons = in_front(faces.found(image))
+        persons = drop_bystanders(faces.detect(image))
         if not persons:
             raise GenlabError(f"{path}: no face was found; choose a photograph that shows one")
         if single and len(persons) > 1:
@@ -62,7 +62,9 @@ class Photograph:
         return cls(path, image, persons[0])
 
 
-def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool) -> list[str]:
+def build_ground_truth(
+    ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool
+) -> list[str]:
     """Write the ground-truth case of photographs A1, A2 and B to `folder`; returns warnings.
 
     ideal: A1; avatar: A2, another photograph of the same person; other: B, somebody else.
@@ -70,9 +72,9 @@ def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool
     """
     first, third = Photograph.read(ideal), Photograph.read(other)
     second = Photograph.read(avatar, single=True)
-    warnings = check(first, second, third)
+    warnings = check_photographs(first, second, third)
     combined = composite(first, third)
-    if faces.near(combined, [first.face.box]) == [None]:
+    if faces.detect_at(combined, [first.face.box]) == [None]:
         raise GenlabError(
             f"no face is found in the composite of {ideal} and {other}; choose photographs with"
             " upright heads"
@@ -84,23 +86,23 @@ def build(ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool
         consent=consent,
         template=PIL.Image.fromarray(combined),
         avatars={"person": crop_head(PIL.Image.fromarray(second.image), second.face)},
-        swaps=[Swap(region=region_of(first.face, result.size), avatar="person")],
+        swaps=[Swap(region=face_region(first.face, result.size), avatar="person")],
         sources=dict.fromkeys(("template", "person"), UNKNOWN),
         ideal=result,
     )
     return warnings
 
 
-def check(ideal: Photograph, avatar: Photograph, other: Photograph) -> list[str]:
+def check_photographs(ideal: Photograph, avatar: Photograph, other: Photograph) -> list[str]:
     """Warnings about photographs that make a weak case.
 
     Raises a `GenlabError` where they make none.
     """
     same = faces.identity_distance(ideal.face, avatar.face)
-    if same > faces.SAME:
+    if same > faces.SAME_PERSON:
         raise GenlabError(
             f"{avatar.path} does not show the person of {ideal.path} (distance {same:.2f}, at most"
-            f" {faces.SAME}); choose another photograph of that person"
+            f" {faces.SAME_PERSON}); choose another photograph of that person"
         )
     apart = faces.identity_distance(ideal.face, other.face)
     if apart < DIFFERENT:
@@ -108,7 +110,7 @@ def check(ideal: Photograph, avatar: Photograph, other: Photograph) -> list[str]
             f"{other.path} may show the person of {ideal.path} (distance {apart:.2f}, at least"
             f" {DIFFERENT}); choose somebody else"
         )
-    turns = [side_turn(photograph.face.landmarks) for photograph in (ideal, other)]
+    turns = [head_turn(photograph.face.landmarks) for photograph in (ideal, other)]
     nearest = min(abs(turns[0] - turns[1]), abs(turns[0] + turns[1]))
     if nearest > POSE:
         raise GenlabError(
@@ -121,7 +123,7 @@ def check(ideal: Photograph, avatar: Photograph, other: Photograph) -> list[str]
             f"{ideal.path} and {avatar.path} seem to be of one session: a tool that copies pixels"
             " does well; choose photographs of different days"
         )
-    if expression(other.face, ideal.face)["mouth"] < 0.3:
+    if compare_expression(other.face, ideal.face)["mouth"] < 0.3:
         warnings.append(f"{other.path} and {ideal.path} differ in how open the mouth is")
     return warnings
 
@@ -131,7 +133,9 @@ def _same_clothes(ideal: Photograph, avatar: Photograph) -> bool:
     lower = []
     for photograph in (ideal, avatar):
         matrix = frame_matrix(photograph.face.landmarks)
-        lower.append(cv2.blur(framed(photograph.image, matrix)[250:], (9, 9)).astype(np.float32))
+        lower.append(
+            cv2.blur(warp_to_frame(photograph.image, matrix)[250:], (9, 9)).astype(np.float32)
+        )
     return float(np.abs(lower[0] - lower[1]).mean()) < TOLERANCE
 
 
@@ -142,30 +146,30 @@ def composite(onto: Photograph, head: Photograph) -> Image:
     background behind the old head is inpainted (Telea 2004).
     """
     target = onto.face.landmarks
-    source, known = turn_alike(head.image, head.face.landmarks, target)
-    matrix = similarity(known[17:], target[17:])
+    source, known = mirror_to_match(head.image, head.face.landmarks, target)
+    matrix = fit_similarity(known[17:], target[17:])
     shape = onto.image.shape[1::-1]
     laid = cv2.warpAffine(
         source, matrix, shape, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
-    alpha = cv2.warpAffine(head_in(source, known).astype(np.float32), matrix, shape)
+    alpha = cv2.warpAffine(find_head_mask(source, known).astype(np.float32), matrix, shape)
     wide = jaw_width(target)
-    tone = match_skin(laid, moved(known, matrix), onto)
-    old = grown(head_in(onto.image, target), round(wide / 12))
-    empty = inpaint(onto.image, old & ~neck(target, old.shape))
+    tone = match_skin(laid, transform(known, matrix), onto)
+    old = grow_mask(find_head_mask(onto.image, target), round(wide / 12))
+    empty = inpaint(onto.image, old & ~neck_mask(target, old.shape))
     soft = cv2.GaussianBlur(cv2.erode(alpha, np.ones((3, 3))), (0, 0), 0.015 * wide)[..., None]
-    return mix(tone, empty, soft)
+    return blend_images(tone, empty, soft)
 
 
-def head_in(image: Image, points: faces.Points) -> Mask:
+def find_head_mask(image: Image, points: faces.Points) -> Mask:
     """(height, width): the head of the person with these landmarks."""
     matrix = frame_matrix(points)
-    mask = head_mask(framed(image, matrix), moved(points, matrix)).astype(np.float32)
+    mask = head_mask(warp_to_frame(image, matrix), transform(points, matrix)).astype(np.float32)
     back = cv2.warpAffine(mask, matrix, image.shape[1::-1], flags=cv2.WARP_INVERSE_MAP)
     return back > 0.5
 
 
-def neck(points: faces.Points, shape: tuple[int, ...]) -> Mask:
+def neck_mask(points: faces.Points, shape: tuple[int, ...]) -> Mask:
     """(height, width): below the mouth and between the corners of the jaw, where a neck stays."""
     along = points[42:48].mean(0) - points[36:42].mean(0)
     along /= max(float(np.linalg.norm(along)), 1e-9)
@@ -173,25 +177,25 @@ def neck(points: faces.Points, shape: tuple[int, ...]) -> Mask:
     half = 0.3 * float(np.ptp(points[:17] @ along))
     start, end = points[57], points[8] + 2 * half * down
     corners = [start - half * along, start + half * along, end + half * along, end - half * along]
-    return hull(np.array(corners), shape)
+    return hull_mask(np.array(corners), shape)
 
 
 def inpaint(image: Image, hole: Mask) -> Image:
     """`image` with `hole` filled from around it, at a fourth of the size."""
-    small = faces.scaled(image, 0.25)
+    small = faces.rescale(image, 0.25)
     mask = cv2.resize(hole.astype(np.uint8), small.shape[1::-1], interpolation=cv2.INTER_NEAREST)
-    filled = cv2.inpaint(small, grown(mask > 0, 1).astype(np.uint8), 5, cv2.INPAINT_TELEA)
-    large = faces.resized(filled, image.shape[1::-1])
+    filled = cv2.inpaint(small, grow_mask(mask > 0, 1).astype(np.uint8), 5, cv2.INPAINT_TELEA)
+    large = faces.resize(filled, image.shape[1::-1])
     wide = max(float(np.sqrt(hole.sum())) / 60, 1.0)
     soft = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), wide)[..., None]
-    return mix(large, image, soft)
+    return blend_images(large, image, soft)
 
 
 def match_skin(image: Image, points: faces.Points, onto: Photograph) -> Image:
     """`image` with its mean skin colour, on the cheeks, shifted to that of `onto`, in CIELAB."""
-    mine, theirs = lab(image), lab(onto.image)
-    skin = mine[cheeks(points, image.shape)]
-    aim = theirs[cheeks(onto.face.landmarks, onto.image.shape)]
+    mine, theirs = rgb_to_lab(image), rgb_to_lab(onto.image)
+    skin = mine[cheek_mask(points, image.shape)]
+    aim = theirs[cheek_mask(onto.face.landmarks, onto.image.shape)]
     if len(skin) < 20 or len(aim) < 20:
         return image
     return lab_to_rgb(mine + (aim.mean(0) - skin.mean(0)))

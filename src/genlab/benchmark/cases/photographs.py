@@ -89,9 +89,9 @@ def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image
     Raises a `GenlabError` where there is not one.
     """
     from genlab.benchmark.scoring import faces  # OpenCV is an extra
-    from genlab.benchmark.scoring.persons import in_front
+    from genlab.benchmark.scoring.persons import drop_bystanders
 
-    persons = in_front(faces.found(np.asarray(image)))
+    persons = drop_bystanders(faces.detect(np.asarray(image)))
     if len(persons) != 1:
         count = "no face is found" if not persons else f"{len(persons)} faces are found"
         raise GenlabError(f"{name}: {count}; an avatar shows one person, from the front")

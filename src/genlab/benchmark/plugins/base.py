@@ -144,7 +144,7 @@ class ImageTool(Service, Protocol):
         """
 
 
-def absence(service: Service) -> ToolFailure | None:
+def check_available(service: Service) -> ToolFailure | None:
     """Why `service` cannot be used here: `no_key` where its key is at fault, else `unavailable`.
 
     One whose `unavailable` raises cannot be used either.
@@ -158,9 +158,9 @@ def absence(service: Service) -> ToolFailure | None:
     return ToolFailure(kind, reason) if reason else None
 
 
-def why_absent(service: Service) -> str:
+def why_unavailable(service: Service) -> str:
     """Why `service` cannot be used here, in one line; "" where it can."""
-    failure = absence(service)
+    failure = check_available(service)
     return failure.reason if failure else ""
 
 

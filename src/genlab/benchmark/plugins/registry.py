@@ -86,16 +86,16 @@ def make_contenders(
         given = options.get(tool.tool_id, {})
         lists = [value if isinstance(value, list) else [value] for value in given.values()]
         for values in product(*lists):
-            chosen = checked_options(tool, dict(zip(given, values, strict=True)))
+            chosen = convert_options(tool, dict(zip(given, values, strict=True)))
             model = getattr(tool, "model", None)
             model = chosen.get("model") or (model(chosen) if callable(model) else model) or ""
-            about = {"title": tool.title, "model": str(model), "version": version_of(tool)}
+            about = {"title": tool.title, "model": str(model), "version": tool_version(tool)}
             contender = Contender(tool_id=tool.tool_id, options=chosen, **about)
             contenders[contender.contender_id] = contender
     return [*contenders.values()]
 
 
-def version_of(tool: ImageTool) -> str:
+def tool_version(tool: ImageTool) -> str:
     """The tool's `version`, or that of its installed package; "" without either."""
     if own := getattr(tool, "version", ""):
         return str(own)
@@ -106,7 +106,7 @@ def version_of(tool: ImageTool) -> str:
 _installed = functools.cache(packages_distributions)  # it reads the lists of all files
 
 
-def checked_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
+def convert_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options, texts as numbers where a number is expected, if `tool` accepts them.
 
     Raises a `GenlabError`: a misspelt option would be paid for with its default.

@@ -17,9 +17,9 @@ from pathlib import Path
 from PIL import Image
 
 from genlab.benchmark.cases import Case, describe_missing_consent, load_stored_case
-from genlab.benchmark.judge import Judge, Verdict
+from genlab.benchmark.judge import StarJudge, Verdict
 from genlab.benchmark.plugins.base import ImageTool, Picture, ToolFailure, one_line
-from genlab.benchmark.plugins.registry import choose_tools, load_tools, version_of
+from genlab.benchmark.plugins.registry import choose_tools, load_tools, tool_version
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.images import (
     Destination,
@@ -51,7 +51,7 @@ class RunOptions:
     _: KW_ONLY
     limits: RequestLimits = field(default_factory=RequestLimits)
     tools: Mapping[str, ImageTool] | None = None
-    judge: Judge | None = None
+    judge: StarJudge | None = None
     reuse: bool = False
 
 
@@ -86,7 +86,7 @@ class ItemProcessor:
         tools = choose_tools(load_tools() if options.tools is None else options.tools, names)
         self._tools = {tool.tool_id: tool for tool in tools}
         for contender in self._contenders.values():
-            version = version_of(self._tools[contender.tool_id])
+            version = tool_version(self._tools[contender.tool_id])
             if version != contender.version:
                 raise GenlabError(
                     f"tool {contender.tool_id} has version {version!r}, and run {run.run_id} began"
@@ -242,14 +242,14 @@ class ItemProcessor:
         paid = last is not None and last.judge == self._judge.name and last.failure_kind in JUDGED
         return self._again or not paid
 
-    async def _ask_judge(self, judge: Judge, item: ItemResult) -> None:
+    async def _ask_judge(self, judge: StarJudge, item: ItemResult) -> None:
         """Have an image rated; answer and failure are recorded with the item."""
         case = self._cases[item.case_id]
         path = self._path(item)
         item.judging = Judging(judge=judge.name, date=datetime.now(timezone.utc).date().isoformat())
 
         async def call() -> tuple[Verdict, None]:
-            return await judge.verdict(case, path), None
+            return await judge.rate(case, path), None
 
         try:
             record = partial(self._record, item)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from genlab.benchmark.plugins.base import Service, ToolFailure, absence
+from genlab.benchmark.plugins.base import Service, ToolFailure, check_available
 
 Result = TypeVar("Result")
 Call = Callable[[], Awaitable["tuple[Result, float | None]"]]
@@ -58,7 +58,7 @@ class Requests:
         charge: adds dollars to what the item cost; record: stores that before each request. Between
         tries it waits as long as the service asks, else twice as long each time.
         """
-        if reason := absence(self._service):
+        if reason := check_available(self._service):
             raise reason
         async with self._own_slots:  # held between tries: they concern this service alone
             number = 0

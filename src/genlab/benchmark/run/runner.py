@@ -22,7 +22,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.judge import Judge
+from genlab.benchmark.judge import StarJudge
 from genlab.benchmark.plugins.base import one_line
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.item_processor import ItemProcessor, RunOptions, load_cases_of
@@ -61,7 +61,7 @@ class Runner:
     ) -> Runner:
         """A runner with the limits and the judge of params.yaml."""
         limits = RequestLimits(params.concurrency, params.timeout, params.retries)
-        judge = Judge(params.judge) if params.judge else None
+        judge = StarJudge(params.judge) if params.judge else None
         return cls(store, folder, options=RunOptions(limits=limits, judge=judge, **options))
 
     def start(
@@ -89,7 +89,7 @@ class Runner:
                     (self.folder / run_id).mkdir(parents=True)
                     break
         project = self.folder.resolve().parent
-        stored = [case.facts for case in cases]
+        stored = [case.run_record for case in cases]
         for facts in stored:  # relative within the project, which may be moved
             folder = Path(facts["folder"])
             if folder.is_relative_to(project):

@@ -11,9 +11,16 @@ import cv2
 import numpy as np
 
 from genlab.benchmark.scoring.constants import RAMPS
-from genlab.benchmark.scoring.faces import Face, Image, scaled
-from genlab.benchmark.scoring.geometry import STILL, Field, Mask, Matrix, register, sample
-from genlab.benchmark.scoring.head import lab, outreach
+from genlab.benchmark.scoring.faces import Face, Image, rescale
+from genlab.benchmark.scoring.geometry import (
+    IDENTITY_MAP,
+    Field,
+    Mask,
+    Matrix,
+    register_images,
+    resample,
+)
+from genlab.benchmark.scoring.head import range_excess, rgb_to_lab
 
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered
@@ -21,7 +28,7 @@ FURTHEST = 0.08  # most that a picture may be shifted and keep its due, of its l
 
 
 @dataclass(frozen=True)
-class Kept:
+class BackgroundScore:
     """What of a template was kept outside the heads.
 
     everywhere: mean over all pixels outside the heads, in [0, 1]; around: that within a face's
@@ -42,57 +49,59 @@ class Kept:
         return (self.everywhere + self.around) / 2
 
 
-def background(
+def compare_background(
     template: Image, image: Image, heads: list[Face], matrix: Matrix | None = None
-) -> Kept:
+) -> BackgroundScore:
     """What of `template` was kept outside of `heads`.
 
     template, image: uint8 RGB of one size; matrix: the registration where it is known.
     """
     scale = min(1.0, LONGEST / max(template.shape[:2]))
-    small, other = scaled(template, scale), scaled(image, scale)
-    outside, close = zones(small.shape, heads, scale)
+    small, other = rescale(template, scale), rescale(image, scale)
+    outside, close = background_zones(small.shape, heads, scale)
     if not outside.any():
-        return Kept(1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), STILL)
+        return BackgroundScore(
+            1.0, 1.0, 0.0, np.zeros(small.shape[:2], dtype=np.float32), IDENTITY_MAP
+        )
     if matrix is None:
-        matrix = registration(small, other, outside)
+        matrix = register_background(small, other, outside)
     size = small.shape[1::-1]
     ones = np.ones(small.shape[:2], dtype=np.uint8)
     seen = cv2.warpAffine(ones, matrix, size, flags=cv2.WARP_INVERSE_MAP) > 0
-    kept = _kept(small, sample(other, matrix, size))
+    kept = _kept(small, resample(other, matrix, size))
     lost = ((1 - kept) * (outside & seen)).astype(np.float32)
     everywhere = float(kept[outside & seen].mean()) if (outside & seen).any() else 0.0
     around = float(kept[close & seen].mean()) if (close & seen).any() else everywhere
     shift = float(np.hypot(matrix[0, 2], matrix[1, 2])) / scale
-    return Kept(everywhere, around, shift, lost, matrix)
+    return BackgroundScore(everywhere, around, shift, lost, matrix)
 
 
-def registration(template: Image, image: Image, outside: Mask) -> Matrix:
+def register_background(template: Image, image: Image, outside: Mask) -> Matrix:
     """The affine map from pixels of `template` to those of `image`; the identity where they agree
     already, or where none is found that is small."""
     a, b = (cv2.cvtColor(x, cv2.COLOR_RGB2GRAY).astype(np.float32) for x in (template, image))
     smallest = float(np.abs(a - b)[outside].mean())
     if smallest < SAME:
-        return STILL
+        return IDENTITY_MAP
     window = cv2.createHanningWindow(a.shape[::-1], cv2.CV_32F)
     (right, down), _ = cv2.phaseCorrelate(a, b, window)
     furthest = FURTHEST * max(a.shape)
-    start = STILL.copy()
+    start = IDENTITY_MAP.copy()
     if np.hypot(right, down) <= furthest:
         start[:, 2] = right, down
-    best = STILL
-    for matrix in (start, register(a, b, start, cv2.MOTION_AFFINE, 1e-4, outside)):
-        off = np.abs(matrix - STILL)
+    best = IDENTITY_MAP
+    for matrix in (start, register_images(a, b, start, cv2.MOTION_AFFINE, 1e-4, outside)):
+        off = np.abs(matrix - IDENTITY_MAP)
         if off[:, :2].max() > 0.1 or off[:, 2].max() > furthest:
             continue
-        laid = sample(b, matrix, a.shape[::-1], cv2.BORDER_REPLICATE)
+        laid = resample(b, matrix, a.shape[::-1], cv2.BORDER_REPLICATE)
         error = float(np.abs(a - laid)[outside].mean())
         if error < smallest:
             best, smallest = matrix, error
     return best
 
 
-def zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
+def background_zones(shape: tuple[int, ...], heads: list[Face], scale: float) -> tuple[Mask, Mask]:
     """Outside of all heads, and the part of it within a face's width of one."""
     around = np.zeros(shape[:2], dtype=np.uint8)
     inside = np.zeros(shape[:2], dtype=np.uint8)
@@ -116,7 +125,7 @@ def _kept(template: Image, image: Image) -> Field:
     A pixel that lies between the minimum and the maximum of its neighbours in the other picture has
     only moved a little; the rest is the distance in CIELAB.
     """
-    a, b = (lab(cv2.GaussianBlur(x, (0, 0), 0.8)) for x in (template, image))
-    off = np.maximum(outreach(a, b, 1), outreach(b, a, 1))
+    a, b = (rgb_to_lab(cv2.GaussianBlur(x, (0, 0), 0.8)) for x in (template, image))
+    off = np.maximum(range_excess(a, b, 1), range_excess(b, a, 1))
     worst, best = RAMPS["background"]
     return np.clip((off - worst) / (best - worst), 0, 1)

@@ -8,8 +8,8 @@ consider two faces within 0.6 one person. The weights come with `face-recognitio
 The detector finds upright faces within about 45 degrees of the camera. A face in profile, bowed far
 or half covered is not found: that is an outcome, not a low score.
 
-`found` searches a photograph as it is and enlarged, so that a small face counts beside a large one.
-`genlab.benchmark.scoring.persons` numbers what is found.
+`detect` searches a photograph at its own scale and enlarged, which also finds small faces.
+`genlab.benchmark.scoring.persons` numbers the faces.
 """
 
 import hashlib
@@ -33,13 +33,15 @@ Image = Array  # (height, width, 3) uint8 RGB, upright
 Points = Array  # (n, 2) float64 as (x, y), or a (2, 3) map of points
 Box = tuple[int, int, int, int]
 
-SAME = 0.5  # embedding distance up to which two faces count as one person
+SAME_PERSON = 0.5  # embedding distance up to which two faces count as one person
 MIN_SCORE = 0.3  # the detector's margin: a helmet reaches 0.12, the weakest true face 0.43
 MIN_SCORE_NEAR = -0.2  # the same where a face is known to have been: a soft one still counts
-LONGEST = 1024  # side to which a picture is scaled before it is searched
-ENLARGED = 2048  # the same of the second search, which finds faces of 3 % of the longer side
-MOST_ENLARGED = 4.0  # a smaller picture has no detail to find
-REMEMBERED = 64  # photographs whose faces are kept
+SEARCH_SIDE = 1024  # side to which a picture is scaled before it is searched
+SECOND_SEARCH_SIDE = (
+    2048  # the same of the second search, which finds faces of 3 % of the longer side
+)
+MAX_ENLARGEMENT = 4.0  # a smaller picture has no detail to find
+CACHE_SIZE = 64  # photographs whose faces are kept
 JITTER = (
     (0.0, 0.0, 1.0),
     (0.04, 0.0, 1.0),
@@ -47,7 +49,7 @@ JITTER = (
     (0.0, 0.04, 1.06),
     (0.0, -0.04, 0.94),
 )
-TILTED = 10.0  # degrees from which a head is turned upright for its landmarks
+MAX_TILT = 10.0  # degrees from which a head is turned upright for its landmarks
 PINNED = {
     "shape_predictor_68_face_landmarks.dat": (
         "fbdc2cb80eb9aa7a758672cbfdda32ba6300efe9b6e6c7a299ff7e736b11b92f"
@@ -56,7 +58,7 @@ PINNED = {
         "55533b28a95800a551ba546ba62fe69625c7e95a7061c338adffead08719da30"
     ),
 }
-_ONE = RLock()  # dlib's objects are not thread-safe; it guards them and what is remembered
+_LOCK = RLock()  # dlib's objects are not thread-safe; it guards them and what is remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +93,15 @@ class Face:
         return x, y
 
 
-_remembered: dict[str, list[Face]] = {}
+_cache: dict[str, list[Face]] = {}
 
 
 def identity_distance(first: Face, second: Face) -> float:
-    """Distance of two faces' embeddings: 0 the same picture, up to `SAME` the same person."""
+    """Distance of two faces' embeddings: 0 for one picture, up to `SAME_PERSON` for one person."""
     return float(np.linalg.norm(first.descriptor - second.descriptor))
 
 
-def found(image: Image) -> list[Face]:
+def detect(image: Image) -> list[Face]:
     """All faces of a photograph, largest first.
 
     The picture is searched with its longer side at most LONGEST pixels, and once more at ENLARGED,
@@ -107,28 +109,28 @@ def found(image: Image) -> list[Face]:
     `image` itself. The faces of the last REMEMBERED photographs are kept by their pixels.
     """
     key = hashlib.sha256(image.tobytes()).hexdigest() + str(image.shape)
-    with _ONE:
-        if key not in _remembered:
-            if len(_remembered) == REMEMBERED:
-                del _remembered[next(iter(_remembered))]
+    with _LOCK:
+        if key not in _cache:
+            if len(_cache) == CACHE_SIZE:
+                del _cache[next(iter(_cache))]
             faces = [_face(image, box, score) for box, score in _search(image)]
-            _remembered[key] = sorted(faces, key=lambda face: (-face.width, face.box))
-        return [*_remembered[key]]
+            _cache[key] = sorted(faces, key=lambda face: (-face.width, face.box))
+        return [*_cache[key]]
 
 
-def boxes(image: Image) -> list[Box]:
-    """Where faces are, by the first search of `found` alone and without landmarks."""
-    with _ONE:
-        return [_whole(box) for box, _ in _boxes(image, _first_scale(image))]
+def detect_boxes(image: Image) -> list[Box]:
+    """Where faces are, by the first search of `detect` alone and without landmarks."""
+    with _LOCK:
+        return [_to_box(box) for box, _ in _run_detector(image, _first_scale(image))]
 
 
-def near(image: Image, regions: Iterable[Box]) -> list[Face | None]:
+def detect_at(image: Image, regions: Iterable[Box]) -> list[Face | None]:
     """The face at each of `regions` (left, top, right, bottom): the one nearest to its middle.
 
     Only a window of twice the region's size is searched, scaled so that the face is about 130
     pixels wide: quicker than the whole picture, and sure of small faces.
     """
-    with _ONE:
+    with _LOCK:
         return [_nearest(image, region) for region in regions]
 
 
@@ -144,7 +146,7 @@ def _nearest(image: Image, region: Box) -> Face | None:
 
     seen = [
         (box + np.tile(low, 2), score)
-        for box, score in _boxes(window, min(4.0, 130 / side), threshold=MIN_SCORE_NEAR)
+        for box, score in _run_detector(window, min(4.0, 130 / side), threshold=MIN_SCORE_NEAR)
         if 0.6 <= (box[2] - box[0]) / side <= 1.7
     ]
     nearest = min(seen, key=away, default=None)
@@ -161,24 +163,26 @@ def _window(image: Image, middle: Points, reach: float) -> tuple[Image, Points]:
 def _search(image: Image) -> list[tuple[Points, float]]:
     """Boxes and margins of both searches; where both find a face, the box of the first."""
     scale = _first_scale(image)
-    small = scaled(image, scale)
-    first = _boxes(small, 1.0)
-    second = _boxes(small, min(MOST_ENLARGED, ENLARGED / max(small.shape[:2])))
+    small = rescale(image, scale)
+    first = _run_detector(small, 1.0)
+    second = _run_detector(small, min(MAX_ENLARGEMENT, SECOND_SEARCH_SIDE / max(small.shape[:2])))
     missed = [
         (box, score)
         for box, score in second
-        if all(are_apart(_whole(box), _whole(other)) for other, _ in first)
+        if all(are_apart(_to_box(box), _to_box(other)) for other, _ in first)
     ]
     return [(box / scale, score) for box, score in (*first, *missed)]
 
 
 def _first_scale(image: Image) -> float:
-    return float(min(1.0, LONGEST / max(image.shape[:2])))
+    return float(min(1.0, SEARCH_SIDE / max(image.shape[:2])))
 
 
-def _boxes(image: Image, scale: float, threshold: float = MIN_SCORE) -> list[tuple[Points, float]]:
+def _run_detector(
+    image: Image, scale: float, threshold: float = MIN_SCORE
+) -> list[tuple[Points, float]]:
     """Boxes (left, top, right, bottom) in pixels of `image`, searched at `scale`, and margins."""
-    rectangles, scores, _ = models().detector.run(scaled(image, scale), 0, threshold)
+    rectangles, scores, _ = load_models().detector.run(rescale(image, scale), 0, threshold)
     return [
         (np.array([r.left(), r.top(), r.right() + 1, r.bottom() + 1]) / scale, float(score))
         for r, score in zip(rectangles, scores, strict=True)
@@ -195,7 +199,7 @@ def are_apart(first: Box, second: Box) -> bool:
     return outside(first, second) and outside(second, first)
 
 
-def _whole(box: Points) -> Box:
+def _to_box(box: Points) -> Box:
     left, top, right, bottom = box.astype(int).tolist()
     return left, top, right, bottom
 
@@ -205,14 +209,14 @@ def _face(image: Image, box: Points, score: float) -> Face:
 
     It is done in a window of the picture where the face is at most 300 pixels wide.
     """
-    loaded, side = models(), float(box[2] - box[0])
+    loaded, side = load_models(), float(box[2] - box[0])
     scale = min(1.0, 300 / side)
     window, low = _window(image, (box[:2] + box[2:]) / 2, 1.2 * side)
-    window, inside = scaled(window, scale), (box - np.tile(low, 2)) * scale
-    shaken = _shaken(window, inside)
-    tilt = tilt_of(np.median(shaken, axis=0))
-    if abs(tilt) > TILTED:
-        shaken = _shaken_upright(window, inside, tilt)
+    window, inside = rescale(window, scale), (box - np.tile(low, 2)) * scale
+    shaken = _jitter_landmarks(window, inside)
+    tilt = eye_tilt(np.median(shaken, axis=0))
+    if abs(tilt) > MAX_TILT:
+        shaken = _jitter_landmarks_upright(window, inside, tilt)
     points = np.median(shaken, axis=0)
     eyes = float(np.linalg.norm(eye_line(points)))
     spread = float(np.linalg.norm(shaken - points, axis=2).mean()) / max(eyes, 1.0)
@@ -220,22 +224,22 @@ def _face(image: Image, box: Points, score: float) -> Face:
     detection = loaded.dlib.full_object_detection(_rectangle(inside), parts)
     chip = loaded.dlib.get_face_chip(window, detection, 150)
     descriptor = np.array(loaded.embedder.compute_face_descriptor(chip))
-    return Face(_whole(np.rint(box)), score, points / scale + low, descriptor, spread)
+    return Face(_to_box(np.rint(box)), score, points / scale + low, descriptor, spread)
 
 
-def _shaken(window: Image, box: Points) -> Points:
+def _jitter_landmarks(window: Image, box: Points) -> Points:
     """(shakes, 68, 2): the landmarks from each shaken box."""
     side, middle = box[2] - box[0], (box[:2] + box[2:]) / 2
-    found = []
+    landmarks = []
     for right, down, grow in JITTER:
         centre, half = middle + side * np.array([right, down]), side * grow / 2
-        shape = models().predictor(window, _rectangle(np.r_[centre - half, centre + half]))
-        found.append([(p.x, p.y) for p in shape.parts()])
-    return np.array(found, dtype=np.float64)
+        shape = load_models().predictor(window, _rectangle(np.r_[centre - half, centre + half]))
+        landmarks.append([(p.x, p.y) for p in shape.parts()])
+    return np.array(landmarks, dtype=np.float64)
 
 
-def _shaken_upright(window: Image, box: Points, tilt: float) -> Points:
-    """`_shaken` in the window turned about the box's middle until the eyes are level.
+def _jitter_landmarks_upright(window: Image, box: Points, tilt: float) -> Points:
+    """`_jitter_landmarks` in the window turned about the box's middle until the eyes are level.
 
     The regression trees were trained on upright faces and misplace the brows of a tilted head.
     """
@@ -243,7 +247,7 @@ def _shaken_upright(window: Image, box: Points, tilt: float) -> Points:
     turn = cv2.getRotationMatrix2D(middle.tolist(), tilt, 1.0)
     level = cv2.warpAffine(window, turn, window.shape[1::-1], borderMode=cv2.BORDER_REPLICATE)
     back = cv2.invertAffineTransform(turn)
-    return _shaken(level, box) @ back[:, :2].T + back[:, 2]
+    return _jitter_landmarks(level, box) @ back[:, :2].T + back[:, 2]
 
 
 def eye_line(points: Points) -> Points:
@@ -252,24 +256,24 @@ def eye_line(points: Points) -> Points:
     return line
 
 
-def tilt_of(points: Points) -> float:
+def eye_tilt(points: Points) -> float:
     """Degrees by which the line through the eyes falls to the right."""
     right, down = eye_line(points)
     return float(np.degrees(np.arctan2(down, right)))
 
 
 def _rectangle(box: Points) -> Any:
-    left, top, right, bottom = _whole(np.rint(box))
-    return models().dlib.rectangle(left, top, right - 1, bottom - 1)
+    left, top, right, bottom = _to_box(np.rint(box))
+    return load_models().dlib.rectangle(left, top, right - 1, bottom - 1)
 
 
-def scaled(image: Image, scale: float) -> Image:
+def rescale(image: Image, scale: float) -> Image:
     """`image` at another scale."""
     height, width = image.shape[:2]
-    return resized(image, (max(1, round(width * scale)), max(1, round(height * scale))))
+    return resize(image, (max(1, round(width * scale)), max(1, round(height * scale))))
 
 
-def resized(image: Image, size: tuple[int, int]) -> Image:
+def resize(image: Image, size: tuple[int, int]) -> Image:
     """`image` at `size` (width, height): shrunk by area, so that nothing aliases."""
     if image.shape[1::-1] == size:
         return image
@@ -286,7 +290,7 @@ class Models(NamedTuple):
     dlib: Any
 
 
-def available() -> str:
+def why_unavailable() -> str:
     """Why faces cannot be found here, "" where they can."""
     for module in ("dlib", "face_recognition_models"):
         if importlib.util.find_spec(module) is None:
@@ -296,14 +300,14 @@ def available() -> str:
 
 def versions() -> dict[str, str]:
     """Versions of the libraries and SHA-256 of the weights behind every face."""
-    loaded = models()
+    loaded = load_models()
     return {"dlib": str(loaded.dlib.__version__), "opencv": str(cv2.__version__), **PINNED}
 
 
 @lru_cache(maxsize=1)
-def models() -> Models:
+def load_models() -> Models:
     """Detector, landmarks and embedding; loaded once a process, the weights checked."""
-    if reason := available():
+    if reason := why_unavailable():
         raise GenlabError(reason)
     import dlib
     import face_recognition_models

@@ -11,13 +11,13 @@ import numpy as np
 from scipy.spatial import Delaunay
 
 from genlab.benchmark.scoring.constants import POSE
-from genlab.benchmark.scoring.faces import Array, Face, Points, eye_line, tilt_of
+from genlab.benchmark.scoring.faces import Array, Face, Points, eye_line, eye_tilt
 
 Mask = Array  # bool
 Field = Array  # float32, a plane or CIELAB
 Matrix = Array  # (2, 3) float32
 
-STILL = np.eye(2, 3, dtype=np.float32)  # the map that moves nothing
+IDENTITY_MAP = np.eye(2, 3, dtype=np.float32)  # the map that moves nothing
 FOREHEAD = 0.35  # how far a face goes above its brows, in heights from brow to chin
 INNER = np.arange(17, 68)  # brows, nose, eyes and mouth: the jaw is set less surely
 CHEEKS = ([1, 2, 3, 4, 48, 31], [15, 14, 13, 12, 54, 35])  # landmarks around each cheek
@@ -31,24 +31,24 @@ MIRRORED = np.r_[
 ]  # fmt: skip
 
 
-def side_turn(points: Points) -> float:
+def head_turn(points: Points) -> float:
     """-1 to 1: where the nose's tip lies between both ends of the jaw, 0 in the middle."""
     along = eye_line(points)
     left, right = (abs(float((points[30] - points[end]) @ along)) for end in (1, 15))
     return (left - right) / max(left + right, 1e-9)
 
 
-def mirrored(points: Points, width: int) -> Points:
+def mirror_landmarks(points: Points, width: int) -> Points:
     """The landmarks of a face in the mirrored picture, `width` pixels wide."""
     return (points * [-1, 1] + [width - 1, 0])[MIRRORED]
 
 
-def moved(points: Points, matrix: Points) -> Points:
+def transform(points: Points, matrix: Points) -> Points:
     """Points mapped by a matrix."""
     return points @ matrix[:, :2].T + matrix[:, 2]
 
 
-def similarity(source: Points, target: Points) -> Points:
+def fit_similarity(source: Points, target: Points) -> Points:
     """The turn, scale and shift that takes points nearest to others (Umeyama 1991)."""
     centre, aim = source.mean(0), target.mean(0)
     a, b = source - centre, target - aim
@@ -59,7 +59,7 @@ def similarity(source: Points, target: Points) -> Points:
     return np.column_stack([matrix, aim - matrix @ centre])
 
 
-def register(
+def register_images(
     onto: Field, plane: Field, start: Matrix, motion: int, least: float, where: Mask
 ) -> Matrix:
     """The map from pixels of `onto` to those of `plane` (ECC, Evangelidis & Psarakis 2008).
@@ -75,7 +75,7 @@ def register(
         return start
 
 
-def sample(
+def resample(
     picture: Array, matrix: Array, size: Sequence[int], border: int = cv2.BORDER_CONSTANT
 ) -> Array:
     """A picture of `size` (width, height) whose pixels `matrix` maps to those of `picture`."""
@@ -87,26 +87,26 @@ def face_mask(points: Points, shape: Sequence[int], forehead: float = FOREHEAD) 
     """(height, width): inside the jaw, and `forehead` heights from chin to brow above the brows."""
     brows, chin = points[17:27], points[8]
     up = brows.mean(0) - chin
-    mask = hull(np.concatenate([points[:17], brows, brows + forehead * up]), shape)
+    mask = hull_mask(np.concatenate([points[:17], brows, brows + forehead * up]), shape)
     mask[[0, -1]] = False
     mask[:, [0, -1]] = False  # Poisson blending needs a border outside the mask
     return mask
 
 
-def cheeks(points: Points, shape: Sequence[int]) -> Mask:
+def cheek_mask(points: Points, shape: Sequence[int]) -> Mask:
     """(height, width): both cheeks."""
-    left, right = (hull(points[cheek], shape) for cheek in CHEEKS)
+    left, right = (hull_mask(points[cheek], shape) for cheek in CHEEKS)
     return left | right
 
 
-def hull(points: Points, shape: Sequence[int]) -> Mask:
+def hull_mask(points: Points, shape: Sequence[int]) -> Mask:
     """(height, width): the convex hull of points."""
     mask = np.zeros(shape[:2], dtype=np.uint8)
     cv2.fillConvexPoly(mask, cv2.convexHull(np.rint(points).astype(np.int32)), 1)
     return mask > 0
 
 
-def grown(mask: Mask, pixels: int) -> Mask:
+def grow_mask(mask: Mask, pixels: int) -> Mask:
     """`mask` with a rim of `pixels`; without one where it is negative."""
     size = 2 * abs(pixels) + 1
     kernel = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (size, size))
@@ -141,7 +141,7 @@ def bending(before: Points, after: Points) -> float:
     return float(np.average(np.abs(np.log(stretch)).max(-1), weights=area[whole]))
 
 
-def expression(result: Face, template: Face) -> dict[str, float]:
+def compare_expression(result: Face, template: Face) -> dict[str, float]:
     """Values in [0, 1]: place, scale, roll, turn, mouth, lids; and `score`, their geometric mean.
 
     Each is a Gaussian of the difference between both faces, 1 where there is none. The face's shape
@@ -153,8 +153,8 @@ def expression(result: Face, template: Face) -> dict[str, float]:
     faults = {
         "place": float(np.linalg.norm(now[17:].mean(0) - before[17:].mean(0))) / eyes,
         "scale": math.log(max(result.eyes, 1e-9) / eyes),
-        "roll": (tilt_of(now) - tilt_of(before) + 180.0) % 360.0 - 180.0,
-        "turn": side_turn(now) - side_turn(before),
+        "roll": (eye_tilt(now) - eye_tilt(before) + 180.0) % 360.0 - 180.0,
+        "turn": head_turn(now) - head_turn(before),
         "mouth": _opening(now, *MOUTH) - _opening(before, *MOUTH),
         "lids": _lids(now) - _lids(before),
     }

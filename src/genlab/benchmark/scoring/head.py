@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.faces import Array, Face, Image, Points, eye_line, scaled
+from genlab.benchmark.scoring.faces import Array, Face, Image, Points, eye_line, rescale
 from genlab.benchmark.scoring.geometry import (
-    STILL,
+    IDENTITY_MAP,
     Field,
     Mask,
     face_mask,
-    grown,
-    moved,
-    register,
-    sample,
+    grow_mask,
+    register_images,
+    resample,
+    transform,
 )
 from genlab.benchmark.scoring.segmentation import person_probability
 
@@ -61,10 +61,10 @@ class Head:
     mask: Mask
 
     @classmethod
-    def framed(cls, image: Image, face: Face, matrix: Points) -> Head:
+    def from_image(cls, image: Image, face: Face, matrix: Points) -> Head:
         """The head of `face` in `image`; matrix: maps the image to the frame."""
-        frame, points = framed(image, matrix), moved(face.landmarks, matrix)
-        return cls(face, lab(frame), points, head_mask(frame, points))
+        frame, points = warp_to_frame(image, matrix), transform(face.landmarks, matrix)
+        return cls(face, rgb_to_lab(frame), points, head_mask(frame, points))
 
     def face_mask(self, forehead: float, share: float = 1.0) -> Mask:
         """`geometry.face_mask` of the landmarks, drawn together to `share` of their distances."""
@@ -84,18 +84,18 @@ def frame_matrix(points: Points) -> Points:
     return np.column_stack([matrix, middle - matrix @ points.mean(0)])
 
 
-def framed(image: Image, matrix: Points) -> Image:
+def warp_to_frame(image: Image, matrix: Points) -> Image:
     """(FRAME, FRAME, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
     if scale < 0.7:
-        small = scaled(image, scale)
+        small = rescale(image, scale)
         ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
         image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
-    border = cv2.BORDER_REPLICATE
-    return cv2.warpAffine(image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=border)
+    edge = cv2.BORDER_REPLICATE
+    return cv2.warpAffine(image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=edge)
 
 
-def lab(image: Image) -> Field:
+def rgb_to_lab(image: Image) -> Field:
     """CIELAB as OpenCV codes 8-bit pictures."""
     return cv2.cvtColor(image, cv2.COLOR_RGB2LAB).astype(np.float32)
 
@@ -113,21 +113,19 @@ def head_mask(frame: Image, points: Points) -> Mask:
     return labels == nose if nose else own
 
 
-def aligned(
-    picture: Field, onto: Field, where: Mask, motion: int = cv2.MOTION_TRANSLATION
-) -> Field:
+def align(picture: Field, onto: Field, where: Mask, motion: int = cv2.MOTION_TRANSLATION) -> Field:
     """`picture` moved onto another and matched in light; motion: of OpenCV."""
     aim, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
-    matrix = register(aim, light, STILL, motion, 1e-3, where)
+    matrix = register_images(aim, light, IDENTITY_MAP, motion, 1e-3, where)
     middle = np.argwhere(where)[:, ::-1].mean(0) if where.any() else np.zeros(2)
-    if np.linalg.norm(moved(middle, matrix) - middle) > SHIFT:
-        matrix = STILL
-    laid = sample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
+    if np.linalg.norm(transform(middle, matrix) - middle) > SHIFT:
+        matrix = IDENTITY_MAP
+    laid = resample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
     offset = np.median((onto - laid)[where], axis=0) if where.any() else np.zeros(3)
     return (laid + np.clip(offset, -TONE, TONE)).astype(np.float32)
 
 
-def distance(one: Field, other: Field, where: Mask) -> float:
+def picture_distance(one: Field, other: Field, where: Mask) -> float:
     """Distance of two pictures over a mask: 0 for equal ones, about 0.8 for unrelated ones."""
     if not where.any():
         return 0.0
@@ -149,7 +147,7 @@ def structure_distance(source: Field, result: Field, where: Mask) -> float:
     if not where.any():
         return 0.0
     light, own = (np.ascontiguousarray(x[..., 0]) for x in (source, result))
-    light = tone_curve(light[where], own[where])(light).astype(np.float32)
+    light = fit_tone_curve(light[where], own[where])(light).astype(np.float32)
     shares = []
     for sigma in SCALES:
         a, b = (_gradient(x, sigma)[where] for x in (light, own))
@@ -160,7 +158,7 @@ def structure_distance(source: Field, result: Field, where: Mask) -> float:
     return min(shares)
 
 
-def tone_curve(source: Array, target: Array) -> Callable[[Array], Array]:
+def fit_tone_curve(source: Array, target: Array) -> Callable[[Array], Array]:
     """The monotone curve from values to others at the same places: medians between KNOTS."""
     parts = np.array_split(np.argsort(source, kind="stable"), KNOTS)
     x, first = np.unique([np.median(source[part]) for part in parts], return_index=True)
@@ -233,7 +231,7 @@ def _correlation(one: Field, other: Field) -> tuple[Field, Field]:
     return mean(a * b) - mean(a) * mean(b), np.sqrt(variances[0] * variances[1])
 
 
-def replaced_around(face: Mask, result: Field, before: Field) -> Mask:
+def find_replaced(face: Mask, result: Field, before: Field) -> Mask:
     """(height, width): the region around a face whose structure is not what it was before.
 
     What was relit, recoloured or sharpened correlates with what was there; another head, or another
@@ -241,27 +239,29 @@ def replaced_around(face: Mask, result: Field, before: Field) -> Mask:
     """
     shared, size = _correlation(result, before)
     changed = (shared < SAME * size) & (size > FLAT**2)
-    return _joined(changed | face, face, 6)
+    return _keep_connected(changed | face, face, 6)
 
 
-def changed_around(face: Mask, result: Field, before: Field) -> Mask:
+def find_changed(face: Mask, result: Field, before: Field) -> Mask:
     """(height, width): the region around a face in which a picture is not as it was before.
 
     A pixel that lies between its neighbours of before is not changed: blur and a small shift leave
     it there.
     """
-    changed = cv2.GaussianBlur(outreach(result, before, NEAR), (0, 0), 1.5) > 8
-    return _joined(changed | face, face, 8)
+    changed = cv2.GaussianBlur(range_excess(result, before, NEAR), (0, 0), 1.5) > 8
+    return _keep_connected(changed | face, face, 8)
 
 
-def _joined(region: Mask, face: Mask, gap: int) -> Mask:
+def _keep_connected(region: Mask, face: Mask, gap: int) -> Mask:
     """What is connected with a face, after gaps were closed and specks removed."""
-    whole = grown(grown(grown(grown(region, gap), -gap), -4), 4)  # closed, then opened
+    whole = grow_mask(
+        grow_mask(grow_mask(grow_mask(region, gap), -gap), -4), 4
+    )  # closed, then opened
     _, labels = cv2.connectedComponents(whole.astype(np.uint8))
     return whole & np.isin(labels, np.unique(labels[face]))
 
 
-def border(
+def measure_border(
     result: Field, changed: Mask, known: Sequence[Field], cut: tuple[float, float]
 ) -> tuple[float, Field]:
     """Share of the changed region's border that has edges which no photograph has, and where.
@@ -270,7 +270,7 @@ def border(
     the result's tone has cut all edges off, so that nothing is known.
     """
     light = result[..., 0]
-    ring = grown(changed, 3) & ~grown(changed, -3) & (light > cut[0]) & (light < cut[1])
+    ring = grow_mask(changed, 3) & ~grow_mask(changed, -3) & (light > cut[0]) & (light < cut[1])
     edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
     usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
     fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
@@ -278,7 +278,7 @@ def border(
     return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
 
 
-def outreach(a: Field, b: Field, reach: int) -> Field:
+def range_excess(a: Field, b: Field, reach: int) -> Field:
     """(height, width): how far a picture lies outside of another's values within `reach` pixels."""
     around = np.ones((2 * reach + 1, 2 * reach + 1), dtype=np.uint8)
     over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
@@ -286,14 +286,14 @@ def outreach(a: Field, b: Field, reach: int) -> Field:
     return length
 
 
-def detail(head: Head, where: Mask) -> float:
+def measure_detail(head: Head, where: Mask) -> float:
     """Mean fine detail of the light over a mask."""
     light = np.ascontiguousarray(head.picture[..., 0])
     fine = np.abs(light - cv2.GaussianBlur(light, (0, 0), 2.0))
     return max(float(fine[where].mean()), 0.05) if where.any() else 0.05
 
 
-def strain(result: Head, avatar: Head) -> tuple[float, float]:
+def measure_strain(result: Head, avatar: Head) -> tuple[float, float]:
     """Median strain of the flow from the result to the avatar, and the correlation after it.
 
     Strain is the norm of the flow's gradient: 0 for a rigid shift. The flow is DIS (Kroeger et al.

@@ -19,7 +19,7 @@ class Wide(Protocol):
 Person = TypeVar("Person", bound=Wide)
 
 
-def from_left(faces: Sequence[Face]) -> list[Face]:
+def order_persons(faces: Sequence[Face]) -> list[Face]:
     """The faces of a photograph in the order in which persons are numbered.
 
     From left to right by the middles of the landmarks; faces above one another, at most COLUMN of
@@ -36,7 +36,7 @@ def from_left(faces: Sequence[Face]) -> list[Face]:
     return ordered
 
 
-def in_front(persons: Sequence[Person]) -> list[Person]:
+def drop_bystanders(persons: Sequence[Person]) -> list[Person]:
     """The persons without bystanders, who are at most BYSTANDER of the largest one's width."""
     largest = max((person.width for person in persons), default=0)
     return [person for person in persons if person.width > BYSTANDER * largest]

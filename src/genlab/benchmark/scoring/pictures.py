@@ -1,7 +1,7 @@
 """The pictures that a score is made from: read safely, upright, at the scoring scale.
 
-A picture that can't be judged raises `Unfit` with its outcome. Templates and avatars are the same
-for every tool, so they and their faces are remembered in the process.
+A picture that can't be judged raises `UnscorableImage` with its outcome. Templates and avatars are
+the same for every tool, so they and their faces are cached in the process.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LONGEST = 1024  # side at which pictures are scored
 FLAT = 2.0  # 8-bit units below which a picture is one colour, or grey
 
 
-class File(NamedTuple):
+class FileVersion(NamedTuple):
     """An image file of a case; a changed file is another key of the caches."""
 
     path: Path
     changed: int
 
     @classmethod
-    def of(cls, path: Path) -> File:
+    def read(cls, path: Path) -> FileVersion:
         """The file at a path as it is now."""
         return cls(path, path.stat().st_mtime_ns)
 
@@ -50,7 +50,7 @@ class View(NamedTuple):
     face: Face
 
 
-class Unfit(Exception):  # noqa: N818 - an outcome, no fault
+class UnscorableImage(Exception):  # noqa: N818 - an outcome, no fault
     """A picture that has an outcome and no number; note: one line that says why."""
 
     def __init__(self, outcome: Outcome, note: str) -> None:
@@ -60,26 +60,26 @@ class Unfit(Exception):  # noqa: N818 - an outcome, no fault
 
 
 @lru_cache(maxsize=32)
-def template(file: File) -> tuple[Image, float]:
+def load_template(file: FileVersion) -> tuple[Image, float]:
     """The upright template at the scoring scale, and that scale."""
     picture = _open(file.path)
     scale = min(1.0, LONGEST / max(picture.shape[:2]))
-    return faces.scaled(picture, scale), scale
+    return faces.rescale(picture, scale), scale
 
 
 @lru_cache(maxsize=32)
-def ideal(file: File, of: File) -> Image:
+def load_ideal(file: FileVersion, of: FileVersion) -> Image:
     """The ideal result at the scoring size of the template `of`."""
-    return result(file.path, template(of)[0])[0]
+    return load_result(file.path, load_template(of)[0])[0]
 
 
 @lru_cache(maxsize=32)
-def people(file: File, of: File, regions: tuple[Box, ...]) -> list[Face]:
+def find_people(file: FileVersion, of: FileVersion, regions: tuple[Box, ...]) -> list[Face]:
     """The face in each region of the template `of`, in it or in the ideal result `file`."""
-    picture = template(of)[0] if file == of else ideal(file, of)
-    found = [face for face in faces.near(picture, regions) if face is not None]
+    picture = load_template(of)[0] if file == of else load_ideal(file, of)
+    found = [face for face in faces.detect_at(picture, regions) if face is not None]
     if len(found) < len(regions):
-        raise Unfit(
+        raise UnscorableImage(
             "no_template_face",
             f"{file.path.name} shows no face in a region; correct it in case.yaml",
         )
@@ -87,41 +87,43 @@ def people(file: File, of: File, regions: tuple[Box, ...]) -> list[Face]:
 
 
 @lru_cache(maxsize=32)
-def everyone(file: File) -> list[Face]:
+def find_all_faces(file: FileVersion) -> list[Face]:
     """All faces of a template."""
-    return faces.found(template(file)[0])
+    return faces.detect(load_template(file)[0])
 
 
 @lru_cache(maxsize=32)
-def avatar(file: File) -> tuple[View, View]:
+def load_avatar(file: FileVersion) -> tuple[View, View]:
     """An avatar's picture at the scoring scale with its largest face, and the same mirrored.
 
     A person in the mirror is the same person, but the embedding is not the same.
     """
-    picture, _ = template(file)
-    found = faces.found(picture)
+    picture, _ = load_template(file)
+    found = faces.detect(picture)
     if not found:
-        raise Unfit("no_avatar_face", f"{file.path.name} shows no face; choose another picture")
+        raise UnscorableImage(
+            "no_avatar_face", f"{file.path.name} shows no face; choose another picture"
+        )
     mirror = np.ascontiguousarray(picture[:, ::-1])
     left, top, right, bottom = found[0].box
     width = picture.shape[1]
-    [other] = faces.near(mirror, [(width - right, top, width - left, bottom)])
+    [other] = faces.detect_at(mirror, [(width - right, top, width - left, bottom)])
     known = View(picture, found[0])
     return known, known if other is None else View(mirror, other)
 
 
-def result(path: Path, template: Image) -> tuple[Image, list[str]]:
+def load_result(path: Path, template: Image) -> tuple[Image, list[str]]:
     """The tool's picture at the template's scoring size, and what is to be noted of it."""
     image = _open(path)
     (height, width), (own_height, own_width) = template.shape[:2], image.shape[:2]
     if not same_shape((own_width, own_height), (width, height)):
-        raise Unfit(
+        raise UnscorableImage(
             "wrong_size",
             f"the picture is {own_width}×{own_height}, of another shape than the template",
         )
     if image.std() < FLAT:
-        raise Unfit("blank", "the picture is one flat colour")
-    image = faces.resized(image, (width, height))
+        raise UnscorableImage("blank", "the picture is one flat colour")
+    image = faces.resize(image, (width, height))
     colours = [
         float(np.ptp(x[::4, ::4].astype(np.int16), axis=2).mean()) for x in (image, template)
     ]
@@ -133,4 +135,6 @@ def _open(path: Path) -> Image:
     try:
         return np.asarray(read_photograph(path))
     except ImageFault as fault:
-        raise Unfit("too_large" if fault.wrong_size else "unreadable", str(fault)) from fault
+        raise UnscorableImage(
+            "too_large" if fault.wrong_size else "unreadable", str(fault)
+        ) from fault

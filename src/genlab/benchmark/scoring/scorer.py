@@ -24,18 +24,18 @@ from genlab.benchmark.cases import Case, Region
 from genlab.benchmark.scoring import background, faces, pictures, segmentation, tone
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
-from genlab.benchmark.scoring.geometry import moved, side_turn, similarity
-from genlab.benchmark.scoring.head import Head, aligned, frame_matrix, framed, lab
-from genlab.benchmark.scoring.pictures import File, Outcome, Unfit, View
+from genlab.benchmark.scoring.geometry import fit_similarity, head_turn, transform
+from genlab.benchmark.scoring.head import Head, align, frame_matrix, rgb_to_lab, warp_to_frame
+from genlab.benchmark.scoring.pictures import FileVersion, Outcome, UnscorableImage, View
 from genlab.benchmark.scoring.terms import (
     Identity,
-    Measured,
+    SwappedPerson,
     Term,
-    background_term,
     geometric_mean,
-    missing_term,
+    make_background_term,
+    make_missing_term,
 )
-from genlab.benchmark.scoring.tone import Loss
+from genlab.benchmark.scoring.tone import ToneLoss
 
 COMPONENTS = (*WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
@@ -67,7 +67,7 @@ def score(case: Case, image: Path) -> Score:
     """Score the picture `image` as a result of a case. The same files give the same score."""
     try:
         return measure(case, image)[0]
-    except Unfit as unfit:
+    except UnscorableImage as unfit:
         return Score(unfit.outcome, notes=[unfit.note], versions=versions())
 
 
@@ -84,27 +84,31 @@ def versions() -> dict[str, str]:
 def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
     """Measure a picture: its score, and the terms with a sentence and an overlay each.
 
-    Raises `Unfit` where the picture cannot be scored.
+    Raises `UnscorableImage` where the picture cannot be scored.
     """
-    known = File.of(case.template)
-    before, scale = pictures.template(known)
-    after, notes = pictures.result(image, before)
+    known = FileVersion.read(case.template)
+    before, scale = pictures.load_template(known)
+    after, notes = pictures.load_result(image, before)
     regions = tuple(_scaled(swap.region, scale) for swap in case.swaps)
-    people = pictures.people(known, known, regions)
-    after, lose = tone.restored(before, after, background.zones(before.shape, people, 1.0)[0])
+    people = pictures.find_people(known, known, regions)
+    after, lose = tone.restore_tone(
+        before, after, background.background_zones(before.shape, people, 1.0)[0]
+    )
     names = [swap.avatar for swap in case.swaps]
-    shown = {name: pictures.avatar(File.of(case.avatars[name])) for name in names}
-    results = faces.near(after, regions)
+    shown = {name: pictures.load_avatar(FileVersion.read(case.avatars[name])) for name in names}
+    results = faces.detect_at(after, regions)
     largest = max((face.eyes for face in results if face is not None), default=None)
     if largest is None:
-        raise Unfit("no_face", "no face is found where persons were to be swapped")
+        raise UnscorableImage("no_face", "no face is found where persons were to be swapped")
     if largest < TINY:
-        raise Unfit("tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed")
+        raise UnscorableImage(
+            "tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed"
+        )
     aims: list[View | None] = [None] * len(people)
     if case.ideal is not None:
-        aim_file = File.of(case.ideal)
-        aim = pictures.ideal(aim_file, known)
-        aims = [View(aim, face) for face in pictures.people(aim_file, known, regions)]
+        aim_file = FileVersion.read(case.ideal)
+        aim = pictures.load_ideal(aim_file, known)
+        aims = [View(aim, face) for face in pictures.find_people(aim_file, known, regions)]
     kept, remarks = _count_faces(known, after, people, results)
     terms = []
     for name, person, face, view in zip(names, people, results, aims, strict=True):
@@ -112,16 +116,16 @@ def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
         terms += found
         remarks += own
     notes += remarks
-    around = background.background(before, after, people)
+    around = background.compare_background(before, after, people)
     if around.shift > 0.5:
         notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    terms.append(background_term(after, around))
+    terms.append(make_background_term(after, around))
     missing = results.count(None)
     total, components = _combine(terms, missing, kept)
     got = Score("scored", total, None, components, notes=notes, versions=versions())
     if case.ideal is not None:
-        against = background.background(aim, after, people, around.matrix)
-        terms.append(background_term(after, against, reference=True))
+        against = background.compare_background(aim, after, people, around.matrix)
+        terms.append(make_background_term(after, against, reference=True))
         total, components = _combine(terms, missing, kept, reference=True)
         got = replace(got, score_reference=total, components_reference=components)
     return replace(got, terms=[term.as_dict() for term in terms]), terms
@@ -131,7 +135,7 @@ def _measure_person(
     image: Image,
     face: Face | None,
     before: View,
-    lose: Loss,
+    lose: ToneLoss,
     shown: Mapping[str, tuple[View, View]],
     name: str,
     ideal: View | None,
@@ -141,32 +145,35 @@ def _measure_person(
         note = f"no face is found where {name} should be"
         if face is not None:
             note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
-        return [missing_term(image, before.face, name, note)], [note]
+        return [make_missing_term(image, before.face, name, note)], [note]
     # Each avatar as it is or mirrored, whichever the result is nearer to.
     nearer = {
         avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
         for avatar, views in shown.items()
     }
-    who = Identity.of(face, before.face, [view.face for view in shown[name]])
+    who = Identity.measure(face, before.face, [view.face for view in shown[name]])
     matrix = frame_matrix(before.face.landmarks)
-    aim = moved(face.landmarks, matrix)[17:]
-    laid = [(view, similarity(view.face.landmarks[17:], aim)) for view in shown[name]]
-    views = [lab(lose(framed(view.picture, onto))) for view, onto in laid]
-    ends = lab(lose(np.array([[[0] * 3, [255] * 3]], dtype=np.uint8)))[0, :, 0]
+    aim = transform(face.landmarks, matrix)[17:]
+    laid = [(view, fit_similarity(view.face.landmarks[17:], aim)) for view in shown[name]]
+    views = [rgb_to_lab(lose(warp_to_frame(view.picture, onto))) for view, onto in laid]
+    ends = rgb_to_lab(lose(np.array([[[0] * 3, [255] * 3]], dtype=np.uint8)))[0, :, 0]
     cut = float(ends[0]) + CUT, float(ends[1]) - CUT
-    onto = similarity(nearer[name].face.landmarks[17:], aim)
-    old, new = Head.framed(*before, matrix), Head.framed(image, face, matrix)
-    toned = lab(lose(framed(before.picture, matrix)))
-    still, model = aligned(new.picture, toned, ~old.mask), Head.framed(*nearer[name], onto)
-    swap = Measured(name, image, matrix, new, old, toned, still, model, who, views, cut)
+    onto = fit_similarity(nearer[name].face.landmarks[17:], aim)
+    old, new = Head.from_image(*before, matrix), Head.from_image(image, face, matrix)
+    toned = rgb_to_lab(lose(warp_to_frame(before.picture, matrix)))
+    still, model = align(new.picture, toned, ~old.mask), Head.from_image(*nearer[name], onto)
+    swap = SwappedPerson(name, image, matrix, new, old, toned, still, model, who, views, cut)
     terms = swap.terms()
     if ideal is not None:
-        model, to_ideal = Head.framed(*ideal, matrix), Identity.of(face, before.face, [ideal.face])
+        model, to_ideal = (
+            Head.from_image(*ideal, matrix),
+            Identity.measure(face, before.face, [ideal.face]),
+        )
         terms += replace(swap, model=model, who=to_ideal, reference=True).terms()
     nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
     remarks = {
         f"{name}: the face is turned far; its landmarks are unsure": (
-            abs(side_turn(face.landmarks)) > TURNED
+            abs(head_turn(face.landmarks)) > TURNED
         ),
         f"{name}: the landmarks are unsure; the face may be covered in part": face.spread > UNSURE,
         f"{name} looks much like the template's person; identity says little": who.apart < ALIKE,
@@ -194,16 +201,16 @@ def _combine(
 
 
 def _count_faces(
-    file: File, after: Image, people: Sequence[Face], results: Sequence[Face | None]
+    file: FileVersion, after: Image, people: Sequence[Face], results: Sequence[Face | None]
 ) -> tuple[float, list[str]]:
     """Share of the template's faces that are there, the unswapped ones still themselves.
 
     Additional faces lower it.
     """
-    before = pictures.template(file)[0]
+    before = pictures.load_template(file)[0]
     others = [
         face
-        for face in pictures.everyone(file)
+        for face in pictures.find_all_faces(file)
         if all(faces.are_apart(face.box, person.box) for person in people)
     ]
     notes = []
@@ -213,14 +220,16 @@ def _count_faces(
         if np.abs(after[part].astype(np.int16) - before[part]).mean() < 1.0:
             kept += 1
             continue
-        [now] = faces.near(after, [face.box])
-        if now is not None and faces.identity_distance(now, face) <= faces.SAME:
+        [now] = faces.detect_at(after, [face.box])
+        if now is not None and faces.identity_distance(now, face) <= faces.SAME_PERSON:
             kept += 1
         else:
             notes.append("a person who was not to be swapped is gone or changed")
     expected = len(people) + len(others)
     known = [face.box for face in (*people, *others)]
-    extra = sum(all(faces.are_apart(box, old) for old in known) for box in faces.boxes(after))
+    extra = sum(
+        all(faces.are_apart(box, old) for old in known) for box in faces.detect_boxes(after)
+    )
     if extra:
         notes.append(f"additional faces: {extra}")
     return kept / (expected + extra), notes

@@ -12,7 +12,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.faces import Image, resized
+from genlab.benchmark.scoring.faces import Image, resize
 from genlab.benchmark.scoring.geometry import Field
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
@@ -25,7 +25,7 @@ _LOCK = Lock()
 
 def person_probability(frame: Image) -> Field:
     """(height, width) in [0, 1]: the probability that a pixel shows a person."""
-    blob = cv2.dnn.blobFromImage(resized(frame, (SIDE, SIDE)).astype(np.float32) / 255)
+    blob = cv2.dnn.blobFromImage(resize(frame, (SIDE, SIDE)).astype(np.float32) / 255)
     with _LOCK:
         network = _network()
         network.setInput(blob)

@@ -10,7 +10,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.background import Kept
+from genlab.benchmark.scoring.background import BackgroundScore
 from genlab.benchmark.scoring.constants import (
     FLOORS,
     HAIR,
@@ -20,19 +20,26 @@ from genlab.benchmark.scoring.constants import (
     ramp,
 )
 from genlab.benchmark.scoring.faces import Face, Image, Points, identity_distance
-from genlab.benchmark.scoring.geometry import Field, Mask, expression, grown, sample, shape_share
+from genlab.benchmark.scoring.geometry import (
+    Field,
+    Mask,
+    compare_expression,
+    grow_mask,
+    resample,
+    shape_share,
+)
 from genlab.benchmark.scoring.head import (
     Head,
-    aligned,
-    border,
-    changed_around,
-    detail,
+    align,
     difference_map,
-    distance,
+    find_changed,
+    find_replaced,
     hair_likeness,
     likeness,
-    replaced_around,
-    strain,
+    measure_border,
+    measure_detail,
+    measure_strain,
+    picture_distance,
     structure_distance,
 )
 
@@ -71,7 +78,7 @@ class Term:
     def overlay(self) -> Image:
         """(height, width, 3) uint8 RGB: the picture in grey, red where the term loses."""
         heat, size = self.heat().astype(np.float32), self.picture.shape[1::-1]
-        laid = cv2.resize(heat, size) if self.matrix is None else sample(heat, self.matrix, size)
+        laid = cv2.resize(heat, size) if self.matrix is None else resample(heat, self.matrix, size)
         grey = cv2.cvtColor(cv2.cvtColor(self.picture, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
         share = STRENGTH * np.clip(laid, 0, 1)[..., None]
         return np.rint(share * RED + (1 - share) * grey).astype(np.uint8)
@@ -82,7 +89,7 @@ def geometric_mean(values: Mapping[str, float], weights: Mapping[str, float]) ->
     return float(np.prod([values[name] ** weight for name, weight in weights.items()]))
 
 
-def missing_term(picture: Image, face: Face, person: str, note: str) -> Term:
+def make_missing_term(picture: Image, face: Face, person: str, note: str) -> Term:
     """The term of a face that is not there or too small; red where the template has it."""
     heat = np.zeros(picture.shape[:2], dtype=np.float32)
     left, top, right, bottom = face.box
@@ -91,7 +98,7 @@ def missing_term(picture: Image, face: Face, person: str, note: str) -> Term:
     return Term("face", 0.0, sentence, lambda: heat, {}, picture, person=person)
 
 
-def background_term(picture: Image, kept: Kept, *, reference: bool = False) -> Term:
+def make_background_term(picture: Image, kept: BackgroundScore, *, reference: bool = False) -> Term:
     """The background, against the template's or the ideal's."""
     sentence = (
         f"{kept.everywhere:.0%} of the {'ideal' if reference else 'template'}'s background is kept,"
@@ -113,7 +120,7 @@ class Identity:
     shape: float
 
     @classmethod
-    def of(cls, result: Face, template: Face, views: Sequence[Face]) -> Identity:
+    def measure(cls, result: Face, template: Face, views: Sequence[Face]) -> Identity:
         """How far the person in the template has become the avatar's.
 
         The minimum of two values: one of the distance to the avatar, one of the share of the
@@ -134,7 +141,7 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class SwappedPerson:
     """A swapped person, from which the terms of one of both scores are made.
 
     person: the avatar's name; image: the scored picture, matrix: its map to the frame of `result`
@@ -185,7 +192,7 @@ class Measured:
         whose, other = "the template", self.template
         if self.reference:
             whose, other = "the ideal", self.model
-        parts = expression(self.result.face, other.face)
+        parts = compare_expression(self.result.face, other.face)
         value = parts.pop("score")
         worst = min(parts, key=lambda name: parts[name])
         sentence = f"Against {whose}, the {worst} differs most ({parts[worst]:.2f})."
@@ -196,7 +203,9 @@ class Measured:
     def head(self) -> Term:
         """The template's hair and outline gone, the avatar's hair there."""
         template = self.template
-        where = grown(template.mask, 4) & ~template.face_mask(0.1, 0.9)  # hair, ears and outline
+        where = grow_mask(template.mask, 4) & ~template.face_mask(
+            0.1, 0.9
+        )  # hair, ears and outline
         gone = structure_distance(self.toned, self.still, where)
         hair = hair_likeness(self.result, self.model)
         new = ramp("gone", gone)
@@ -241,16 +250,16 @@ class Measured:
     def copied(self) -> Term:
         """Not made of the avatar's pixels, neither the face nor what was changed around it."""
         inside, own = self.result.face_mask(0.0, 0.85), self.result.picture
-        replaced = replaced_around(self.result.face_mask(0.0), self.still, self.toned)
-        beyond = self.model.mask & grown(replaced, -RIM)
-        around = beyond & ~grown(self.result.face_mask(0.1), RIM)
-        best = [aligned(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
+        replaced = find_replaced(self.result.face_mask(0.0), self.still, self.toned)
+        beyond = self.model.mask & grow_mask(replaced, -RIM)
+        around = beyond & ~grow_mask(self.result.face_mask(0.1), RIM)
+        best = [align(view, own, inside, cv2.MOTION_AFFINE) for view in self.views]
         away = min(structure_distance(view, own, inside) for view in best)
         parts = {"copied_distance": away}
         value = ramp("copied", away)
         if around.sum() > AROUND * inside.sum():
             both = inside | around
-            best += [aligned(view, own, both, cv2.MOTION_AFFINE) for view in self.views]
+            best += [align(view, own, both, cv2.MOTION_AFFINE) for view in self.views]
             beside = max(likeness(view, own, around) for view in best)
             parts["copied_likeness_around"] = beside
             value = min(value, ramp("copied_around", beside))
@@ -263,9 +272,9 @@ class Measured:
     def covered(self) -> Term:
         """The share of the distance from the template's head to the ideal's."""
         where, ideal = self.template.mask | self.model.mask, self.model.picture
-        near = aligned(self.result.picture, ideal, grown(where, 20))
-        before = distance(self.template.picture, ideal, where)
-        covered = 1 - distance(near, ideal, where) / max(before, 1e-6)
+        near = align(self.result.picture, ideal, grow_mask(where, 20))
+        before = picture_distance(self.template.picture, ideal, where)
+        covered = 1 - picture_distance(near, ideal, where) / max(before, 1e-6)
         sentence = f"{max(covered, 0):.0%} of the distance from the template's head to the ideal's."
 
         def heat() -> Field:
@@ -277,7 +286,7 @@ class Measured:
     def detail(self) -> Term:
         """Fine detail against the ideal's."""
         inside = self.model.face_mask(0.1)
-        ratio = detail(self.result, inside) / detail(self.model, inside)
+        ratio = measure_detail(self.result, inside) / measure_detail(self.model, inside)
         value = ramp("detail", ratio, min(1.0, 2.0 / ratio))
         sentence = f"The face has {ratio:.0%} of the ideal's fine detail."
         return self._make("detail", value, sentence, {"detail_ratio": ratio})
@@ -295,11 +304,11 @@ class Measured:
 
     def _border(self) -> tuple[float, Field]:
         known = [self.toned, self.model.picture]
-        return border(self.still, self._changed, known, self.cut)
+        return measure_border(self.still, self._changed, known, self.cut)
 
     @cached_property
     def _changed(self) -> Mask:
-        return changed_around(self.result.face_mask(0.0), self.still, self.toned)
+        return find_changed(self.result.face_mask(0.0), self.still, self.toned)
 
     def _sharpness(self) -> float:
         """Fine detail of the face against the softer of template and avatar.
@@ -307,7 +316,9 @@ class Measured:
         Much more than the harsher of the two is noise and costs as well.
         """
         inside = self.result.face_mask(0.0)
-        got, *known = (detail(head, inside) for head in (self.result, self.template, self.model))
+        got, *known = (
+            measure_detail(head, inside) for head in (self.result, self.template, self.model)
+        )
         return ramp("sharpness", got / min(known), min(1.0, MOST_DETAIL * max(known) / got))
 
     def _undistorted(self) -> float:
@@ -316,7 +327,7 @@ class Measured:
         A face of other pixels than the avatar's counts as undistorted: its shape alone does not
         show a warp.
         """
-        stretch, likeness = strain(self.result, self.model)
+        stretch, likeness = measure_strain(self.result, self.model)
         if likeness < SAME_PIXELS:
             return 1.0
         both = ramp("shape", self.who.shape) + ramp("strain", stretch)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from genlab.benchmark.scoring.faces import Array, Image, resized, scaled
+from genlab.benchmark.scoring.faces import Array, Image, rescale, resize
 from genlab.benchmark.scoring.geometry import Mask
-from genlab.benchmark.scoring.head import tone_curve
+from genlab.benchmark.scoring.head import fit_tone_curve
 
 LONGEST = 128  # side of the pictures that are compared
 SAME = 1.0  # median difference, 8-bit units, up to which the tone is the template's
@@ -25,7 +25,7 @@ FLAT = 12.0  # spread of colours, 8-bit units, up to which a gain cannot be esti
 CLIPPED = 4.0  # 8-bit units from black and white within which a channel may be cut
 PRIOR = 2.0  # standard deviation, 8-bit units, from which colours decide instead of the prior
 STEPS = 8  # of trimming
-Loss = Callable[[Image], Image]
+ToneLoss = Callable[[Image], Image]
 FEWEST = 200  # pixels from which a tone is estimated
 
 
@@ -49,10 +49,10 @@ class Tone:
         source, target = (x.reshape(-1, 3).astype(np.float64) for x in (source, target))
         matrix = _affine(source, target)
         mapped = source @ matrix[:, :3].T + matrix[:, 3]
-        return cls(matrix, [tone_curve(mapped[:, c], target[:, c]) for c in range(3)])
+        return cls(matrix, [fit_tone_curve(mapped[:, c], target[:, c]) for c in range(3)])
 
 
-def restored(template: Image, image: Image, outside: Mask) -> tuple[Image, Loss]:
+def restore_tone(template: Image, image: Image, outside: Mask) -> tuple[Image, ToneLoss]:
     """`image` in the tone of `template`, and a function that loses what this tone lost.
 
     A tone cuts off shadows and lights for good; the function does so to any other picture. outside:
@@ -60,8 +60,8 @@ def restored(template: Image, image: Image, outside: Mask) -> tuple[Image, Loss]
     no tone explains the difference, the picture comes back as it is and nothing is lost.
     """
     scale = min(1.0, LONGEST / max(template.shape[:2]))
-    small, other = scaled(template, scale), scaled(image, scale)
-    known = resized(outside.astype(np.uint8) * 255, small.shape[1::-1]) == 255
+    small, other = rescale(template, scale), rescale(image, scale)
+    known = resize(outside.astype(np.uint8) * 255, small.shape[1::-1]) == 255
     target, source = small[known][None], other[known][None]
     before = _difference(source, target)
     if source.shape[1] < FEWEST or before <= SAME:

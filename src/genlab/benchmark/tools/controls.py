@@ -16,19 +16,19 @@ import PIL.Image
 from PIL import ImageEnhance
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.cases.ground_truth import head_in
+from genlab.benchmark.cases.ground_truth import find_head_mask
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.plugins.base import Needs, Option, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
-from genlab.benchmark.scoring.geometry import FOREHEAD, similarity
+from genlab.benchmark.scoring.geometry import FOREHEAD, fit_similarity
 from genlab.benchmark.tools.face_tool import (
     FaceTool,
-    find_largest,
+    blend_images,
+    find_largest_face,
     find_pairs,
     jaw_width,
-    mix,
-    soft_face,
+    soft_face_mask,
 )
 from genlab.benchmark.tools.local import lay_over, swap_locally
 from genlab.core.errors import GenlabError
@@ -51,7 +51,7 @@ def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
 def blur(image: Image, face: Face, strength: int) -> Image:
     """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
     soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * jaw_width(face.landmarks))
-    return mix(soft, image, soft_face(face.landmarks, image, FOREHEAD))
+    return blend_images(soft, image, soft_face_mask(face.landmarks, image, FOREHEAD))
 
 
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
@@ -105,13 +105,13 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
     for name in case.avatars:
         if name != asked:
             picture = np.asarray(case.open_avatar(name))
-            yield picture, find_largest(picture, name)
-    for face in faces.found(template):
+            yield picture, find_largest_face(picture, name)
+    for face in faces.detect(template):
         yield template, face
     for path in sorted(case.folder.parent.glob("*/avatar_*")):
         if path.parent != case.folder:
             picture = np.asarray(read_photograph(path))
-            for face in faces.found(picture)[:1]:
+            for face in faces.detect(picture)[:1]:
                 yield picture, face
 
 
@@ -170,17 +170,21 @@ def degrade(ideal: Image) -> dict[str, Image]:
 def keep_hair(case: Case, ideal: Image) -> Image:
     """The template with the ideal face, softly blended, under the template's hair."""
     face, _ = find_pairs(case)[0]
-    return mix(ideal, np.asarray(case.open_template()), soft_face(face.landmarks, ideal, 0.15))
+    return blend_images(
+        ideal, np.asarray(case.open_template()), soft_face_mask(face.landmarks, ideal, 0.15)
+    )
 
 
 def lay_head(case: Case) -> Image:
     """The template with the avatar's head laid over it, hard at the border."""
     template, (target, (avatar, source)) = np.asarray(case.open_template()), find_pairs(case)[0]
-    matrix = similarity(source.landmarks[17:], target.landmarks[17:])
+    matrix = fit_similarity(source.landmarks[17:], target.landmarks[17:])
     shape = template.shape[1::-1]
     laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
-    head = cv2.warpAffine(head_in(avatar, source.landmarks).astype(np.float32), matrix, shape)
-    return mix(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
+    head = cv2.warpAffine(
+        find_head_mask(avatar, source.landmarks).astype(np.float32), matrix, shape
+    )
+    return blend_images(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
 
 
 STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))

@@ -13,7 +13,7 @@ from genlab.benchmark.cases import Case
 from genlab.benchmark.plugins.base import Needs, ToolFailure
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Array, Face, Image, Points
-from genlab.benchmark.scoring.geometry import Field, face_mask, mirrored, side_turn
+from genlab.benchmark.scoring.geometry import Field, face_mask, head_turn, mirror_landmarks
 from genlab.benchmark.scoring.pictures import View
 
 NEEDS = Needs(concurrency=2, options={})
@@ -30,7 +30,7 @@ class FaceTool:
     version: str = "1"
 
     def unavailable(self) -> str:
-        return faces.available()
+        return faces.why_unavailable()
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> PIL.Image.Image:
         return PIL.Image.fromarray(await asyncio.to_thread(self.make, case, options))
@@ -42,7 +42,9 @@ def find_pairs(case: Case) -> list[tuple[Face, View]]:
     Raises a `ToolFailure` where a region or an avatar shows none.
     """
     pairs = []
-    targets = faces.near(np.asarray(case.open_template()), [swap.region.box for swap in case.swaps])
+    targets = faces.detect_at(
+        np.asarray(case.open_template()), [swap.region.box for swap in case.swaps]
+    )
     for swap, target in zip(case.swaps, targets, strict=True):
         if target is None:
             raise ToolFailure(
@@ -50,19 +52,19 @@ def find_pairs(case: Case) -> list[tuple[Face, View]]:
                 f"the template's region {swap.region.box} shows no face; correct it in case.yaml",
             )
         avatar = np.asarray(case.open_avatar(swap.avatar))
-        pairs.append((target, View(avatar, find_largest(avatar, swap.avatar))))
+        pairs.append((target, View(avatar, find_largest_face(avatar, swap.avatar))))
     return pairs
 
 
-def find_largest(picture: Image, name: str) -> Face:
+def find_largest_face(picture: Image, name: str) -> Face:
     """The largest face of an avatar. Raises a `ToolFailure` where there is none."""
-    found = faces.found(picture)
+    found = faces.detect(picture)
     if not found:
         raise ToolFailure("case_fault", f"the avatar {name} shows no face")
     return found[0]
 
 
-def mix(over: Array, under: Array, share: Array) -> Image:
+def blend_images(over: Array, under: Array, share: Array) -> Image:
     """`over` where `share` (height, width, 1) in [0, 1] is 1, `under` where it is 0."""
     mixed: Image = np.clip(share * over + (1 - share) * under, 0, 255)
     return np.rint(mixed).astype(np.uint8)
@@ -73,23 +75,23 @@ def jaw_width(points: Points) -> float:
     return float(np.ptp(points[:17, 0]))
 
 
-def soft_face(points: Points, image: Image, forehead: float) -> Field:
+def soft_face_mask(points: Points, image: Image, forehead: float) -> Field:
     """(height, width, 1) in [0, 1]: the face with these landmarks, soft at its border."""
     mask = face_mask(points, image.shape, forehead).astype(np.float32)
     return cv2.GaussianBlur(mask, (0, 0), 0.03 * jaw_width(points))[..., None]
 
 
-def turn_alike(
+def mirror_to_match(
     image: Image, points: Points, target: Points, margin: float = 0.0
 ) -> tuple[Image, Points]:
     """A picture and its landmarks, mirrored where they then look more like `target` does.
 
     margin: by how much nearer in turn the mirrored picture must be.
     """
-    there, here = side_turn(target), side_turn(points)
+    there, here = head_turn(target), head_turn(points)
     if abs(there - here) <= abs(there + here) + margin:
         return image, points
-    return np.ascontiguousarray(image[:, ::-1]), mirrored(points, image.shape[1])
+    return np.ascontiguousarray(image[:, ::-1]), mirror_landmarks(points, image.shape[1])
 
 
 def lab_to_rgb(lab: Field) -> Image:

@@ -16,16 +16,23 @@ import cv2
 import numpy as np
 
 from genlab.benchmark.cases import Case
-from genlab.benchmark.scoring.faces import Face, Image, Points, scaled
-from genlab.benchmark.scoring.geometry import Field, Mask, cheeks, face_mask, moved, similarity
-from genlab.benchmark.scoring.head import lab
+from genlab.benchmark.scoring.faces import Face, Image, Points, rescale
+from genlab.benchmark.scoring.geometry import (
+    Field,
+    Mask,
+    cheek_mask,
+    face_mask,
+    fit_similarity,
+    transform,
+)
+from genlab.benchmark.scoring.head import rgb_to_lab
 from genlab.benchmark.tools.face_tool import (
     FaceTool,
+    blend_images,
     find_pairs,
     jaw_width,
     lab_to_rgb,
-    mix,
-    turn_alike,
+    mirror_to_match,
 )
 
 PULL = 0.35  # share of the way from the avatar's shape to the template's
@@ -52,7 +59,7 @@ def lay_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     An avatar who looks the other way is mirrored first: a parting on the wrong side shows less than
     a nose that points backwards.
     """
-    avatar, known = turn_alike(avatar, source.landmarks, target.landmarks, MIRROR)
+    avatar, known = mirror_to_match(avatar, source.landmarks, target.landmarks, MIRROR)
     side = jaw_width(target.landmarks)
     low = np.maximum(target.landmarks.min(0) - 0.8 * side, 0).astype(int)
     high = np.minimum(target.landmarks.max(0) + 0.8 * side, image.shape[1::-1]).astype(int)
@@ -62,7 +69,7 @@ def lay_over(image: Image, target: Face, avatar: Image, source: Face) -> Image:
     warped, shape = _warp(avatar, known, points, room.shape[:2])
     mask = face_mask(points, room.shape, FOREHEAD) & face_mask(shape, room.shape, FOREHEAD)
     result = image.copy()
-    result[window] = blend(match_tone(warped, shape, room, points), room, mask, side)
+    result[window] = blend_seam(match_tone(warped, shape, room, points), room, mask, side)
     return result
 
 
@@ -70,13 +77,13 @@ def _warp(
     avatar: Image, source: Points, target: Points, shape: tuple[int, ...]
 ) -> tuple[Image, Points]:
     """The avatar's picture in the template's place, and where its landmarks came to lie."""
-    scale = float(np.sqrt(np.linalg.det(similarity(source[17:], target[17:])[:, :2])))
+    scale = float(np.sqrt(np.linalg.det(fit_similarity(source[17:], target[17:])[:, :2])))
     if scale < 0.7:  # shrink by area first, since a warp samples points
-        small = scaled(avatar, scale)
+        small = rescale(avatar, scale)
         ratio = np.array([small.shape[1] / avatar.shape[1], small.shape[0] / avatar.shape[0]])
         avatar, source = small, source * ratio
-    matrix = similarity(source[17:], target[17:])
-    laid = moved(source, matrix)
+    matrix = fit_similarity(source[17:], target[17:])
+    laid = transform(source, matrix)
     pull = PULL * (target - laid)
     # The pull at every pixel: a Gaussian mean of the landmarks' pulls, computed coarsely.
     grid = np.stack(np.meshgrid(np.arange(shape[1]), np.arange(shape[0])), axis=-1)
@@ -97,8 +104,8 @@ def match_tone(warped: Image, shape: Points, room: Image, points: Points) -> Ima
 
     Low frequencies hold the light of the scene, high frequencies the detail of the face.
     """
-    source, target = lab(warped), lab(room)
-    mine, theirs = source[cheeks(shape, room.shape)], target[cheeks(points, room.shape)]
+    source, target = rgb_to_lab(warped), rgb_to_lab(room)
+    mine, theirs = source[cheek_mask(shape, room.shape)], target[cheek_mask(points, room.shape)]
     if len(mine) < 20 or len(theirs) < 20:
         return warped
     inside = face_mask(points, room.shape, 0.0) & face_mask(shape, room.shape, 0.0)
@@ -114,7 +121,7 @@ def _blur_inside(field: Field, inside: Mask, reach: float) -> Field:
     return cv2.GaussianBlur(field * inside[..., None], (0, 0), reach) / weight[..., None]
 
 
-def blend(face: Image, room: Image, mask: Mask, side: float) -> Image:
+def blend_seam(face: Image, room: Image, mask: Mask, side: float) -> Image:
     """Poisson near the border of `mask`, `face` itself inside, `room` outside.
 
     All three are of one size; side: width of the face in pixels.
@@ -130,7 +137,7 @@ def blend(face: Image, room: Image, mask: Mask, side: float) -> Image:
     inside = np.clip(depth / (SEAM * side), 0, 1)
     inside = (inside**2 * (3 - 2 * inside))[..., None]
     edge = np.clip(depth / (0.03 * side), 0, 1)[..., None]
-    return mix(inside * face + (1 - inside) * seam, room, edge)
+    return blend_images(inside * face + (1 - inside) * seam, room, edge)
 
 
 LOCAL = FaceTool("baseline_local", "Local swap by landmarks", swap_locally, version="2")

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.responses import HTMLResponse, Response
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.report import render_report
 from genlab.benchmark.run.events import Event
@@ -58,7 +58,7 @@ class ToolOut(StrictModel):
     @classmethod
     def of(cls, tool: ImageTool) -> ToolOut:
         """The tool as the API shows it."""
-        reason, needs = why_absent(tool), tool.needs
+        reason, needs = why_unavailable(tool), tool.needs
         return cls(
             tool_id=tool.tool_id,
             title=tool.title,

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.judge import describe_unrated, estimate
+from genlab.benchmark.judge import describe_unrated, estimate_cost
 from genlab.benchmark.leaderboard.standings import (
     SUBJECT,
     People,
@@ -18,7 +18,7 @@ from genlab.benchmark.leaderboard.standings import (
     read_tables,
 )
 from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
-from genlab.benchmark.plugins.base import ImageTool, why_absent
+from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.items import ItemResult
@@ -66,7 +66,7 @@ def choose_run() -> None:
         help="Images that would cost more are skipped.",
     )  # fmt: skip
     count = len(chosen) * len(contenders) * repeats
-    cost = len(chosen) * repeats * estimate(contenders, tools, params.judge)
+    cost = len(chosen) * repeats * estimate_cost(contenders, tools, params.judge)
     words = f"Run {count} image{'s' * (count != 1)}" if count else "Run"
     words += f", about ${cost:.2f}" if cost else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
@@ -84,7 +84,7 @@ def choose_contenders(params: BenchmarkParams) -> tuple[list[Contender], dict[st
     Several values of an option, separated by commas, make several contenders.
     """
     tools = jobs().tools()
-    absent = {name: reason for name, tool in tools.items() if (reason := why_absent(tool))}
+    absent = {name: reason for name, tool in tools.items() if (reason := why_unavailable(tool))}
 
     def describe(name: str) -> str:
         needs = tools[name].needs
@@ -264,12 +264,12 @@ def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
         )
         if not st.button("Explain", key="explain", disabled=not scored):
             return
-        from genlab.benchmark.explanations import explain_item, name_of  # it loads dlib
+        from genlab.benchmark.explanations import explain_item, label_term  # it loads dlib
 
         for term in explain_item(jobs().store, chosen):
             left, right = st.columns([1, 2])
             left.image(term.overlay, caption="red: where the term loses")
-            right.markdown(f"**{label(name_of(term))}**: {number(term.value)}")
+            right.markdown(f"**{label(label_term(term))}**: {number(term.value)}")
             right.markdown(label(term.sentence))
 
 

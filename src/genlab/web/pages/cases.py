@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from genlab.benchmark.cases import PRIVATE, Case, Region
-from genlab.benchmark.cases.files import delete_case, find_regions, free, slug, write_case
+from genlab.benchmark.cases.files import delete_case, find_regions, slugify, unique_name, write_case
 from genlab.benchmark.cases.photographs import (
     MAX_BYTES,
     TEMPLATE_SIDE,
@@ -93,7 +93,7 @@ def make_case(taken: set[str]) -> None:
     ready = bool(heads) and len(heads) == len(chosen) and bool(name) and bool(licence)
     if st.button("Save case", type="primary", disabled=not ready, key=f"{form}-save"):
         draft = CaseDraft(
-            case_id=free(slug(name), taken), title=name, consent=consent, regions=regions,
+            case_id=unique_name(slugify(name), taken), title=name, consent=consent, regions=regions,
             source=source, licence=licence,
         )  # fmt: skip
         save_case(jobs().cases_folder, draft, image, heads)
@@ -119,7 +119,7 @@ def edit(case: Case, taken: set[str]) -> None:
             write_case(case.folder, **{**dict(case), **changed})
             report(f"Case {case.case_id} is saved.")
         if st.button("Duplicate", key=f"copy-{case.case_id}"):
-            case_id = free(f"{case.case_id}-copy", taken)
+            case_id = unique_name(f"{case.case_id}-copy", taken)
             copy = write_case(jobs().cases_folder / PRIVATE / case_id, **dict(case))
             report(f"Case {copy.case_id} is saved.")
         if case.is_private and st.button("Delete", key=f"delete-{case.case_id}"):
