@@ -229,14 +229,14 @@ def agent_goal_rate(
 
     with Server(reply) as server:
         expert = complete_all("expert", backend="openai", **scripted_roles(server.url))
-    reached = sum(each.first_reached(each.attempts) is not None for each in expert)
+    reached = sum(each.find_first_met(each.attempts) is not None for each in expert)
     yield Result.rate("agent.goal_rate", reached, seeds, used)
-    by_search = sum(each.first_reached(each.search) is not None for each in expert)
+    by_search = sum(each.find_first_met(each.search) is not None for each in expert)
     yield Result.rate("agent.goal_rate.search", by_search, seeds, used)
     key = "agent.goal_rate.expert_minus_search"
     yield Result.rate_difference(key, (reached, seeds), (by_search, seeds), used)
     embedded = complete_all("embedded", backend="embedded", compare_with_search=False)
-    hits = sum(each.first_reached(each.attempts) is not None for each in embedded)
+    hits = sum(each.find_first_met(each.attempts) is not None for each in embedded)
     yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
 
 

@@ -18,7 +18,7 @@ from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_leaderboard import fill, show_leaderboard
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import create_project
 from genlab.benchmark.cases import load_cases
 from genlab.benchmark.scoring.scorer import score
 from genlab.benchmark.store.repository import Store
@@ -76,7 +76,9 @@ def rank_items(size: int, folder: Path) -> Callable[[], object]:
 
 
 def record_attempts(size: int, folder: Path) -> Callable[[], object]:
-    registry = Registry(lay_out(folder / "workspace", parse_goal("dummy, accuracy above 90 %")))
+    registry = Registry(
+        create_project(folder / "workspace", parse_goal("dummy, accuracy above 90 %"))
+    )
     named = {"model_name": "Net", "dataset": "dummy", "metrics_summary": {"accuracy": 0.5}}
 
     def record() -> None:

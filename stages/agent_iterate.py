@@ -9,7 +9,7 @@ from pathlib import Path
 
 from genlab.agent import report
 from genlab.agent.config import Settings
-from genlab.agent.run import check, run
+from genlab.agent.run import check_settings, run
 from genlab.agent.workspace import open_workspace
 from genlab.core.errors import run_cli
 from genlab.core.io import write_json
@@ -36,15 +36,15 @@ def main() -> None:
         Path("plots/agent").mkdir(parents=True, exist_ok=True)
         print(reason)
         return
-    settings = Settings.of_stage(params, Path("data"))
+    settings = Settings.from_params(params, Path("data"))
     print(f"goal: {settings.goal.description}")
-    check(settings)
+    check_settings(settings)
     workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)
     run(settings, workspace)
     found = report.write_snapshot(
         workspace, Path("data/agent"), Path("metrics/agent.json"), RESULTS, Path("plots/agent")
     )
-    print(f"{RESULTS}: {found.line}")
+    print(f"{RESULTS}: {found.summary_line}")
 
 
 if __name__ == "__main__":

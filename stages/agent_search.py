@@ -1,8 +1,8 @@
 """Stage agent_search: random search towards agent.goal, which the agent is compared with.
 
-It draws agent.max_iterations attempts, at most MOST_DRAWN, and none where agent.compare_with_search
-is false. A killed one is resumed. Writes data/agent_search (the attempts, with weights) and
-results/agent_search.json (their numbers).
+It draws agent.max_iterations attempts, at most MAX_STAGE_ATTEMPTS, and none where
+agent.compare_with_search is false. A killed one is resumed. Writes data/agent_search (the attempts,
+with weights) and results/agent_search.json (their numbers).
 """
 
 import shutil
@@ -10,7 +10,13 @@ from pathlib import Path
 
 from genlab.agent.config import Settings
 from genlab.agent.library.toolbox import Toolbox
-from genlab.agent.random_search import MOST_DRAWN, STAGE, open_search, search, write_drawn
+from genlab.agent.random_search import (
+    MAX_STAGE_ATTEMPTS,
+    STAGE,
+    open_search_workspace,
+    search,
+    write_stage_workspace,
+)
 from genlab.core.errors import run_cli
 from genlab.core.io import UNFINISHED, write_json
 from genlab.core.params import IDLE, describe_idle
@@ -35,15 +41,15 @@ def main() -> None:
         write_json(RESULTS, {"goal": "", "attempts": []})
         print(reason)
         return
-    settings = Settings.of_stage(options.params, DATA)
+    settings = Settings.from_params(options.params, DATA)
     params = settings.params
-    count = min(params.max_iterations, MOST_DRAWN) if params.compare_with_search else 0
-    workspace = open_search(UNFINISHED / f"{STAGE}-{settings.search_key}", settings)
+    count = min(params.max_iterations, MAX_STAGE_ATTEMPTS) if params.compare_with_search else 0
+    workspace = open_search_workspace(UNFINISHED / f"{STAGE}-{settings.search_key}", settings)
     if count:
         with Toolbox(workspace, settings) as toolbox:
             problem = toolbox.describe_problem({})
         search(problem, workspace, count, print)
-    attempts = write_drawn(settings, workspace, DATA / STAGE)
+    attempts = write_stage_workspace(settings, workspace, DATA / STAGE)
     metric = settings.goal.metric
     rows = [
         {

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from genlab.agent.cli import app
 from genlab.agent.registry import Registry
-from genlab.agent.workspace import Workspace, lay_out
+from genlab.agent.workspace import Workspace, create_project
 from genlab.core.errors import GenlabError
 
 WORDS = "A transformer without BatchNorm for MNIST, error below 3.5005 %"  # whose data are missing
@@ -113,14 +113,14 @@ def test_a_tool_is_called_on_its_own(place: Path) -> None:
     assert "read_file" in refuse("tool", "eval")
     assert "pytorch_quick_evaluator:" in run("tool")
     folder = place / "elsewhere" / "projects"  # params.yaml is in the current folder
-    lay_out(folder / "other", GOAL)
+    create_project(folder / "other", GOAL)
     found = run("tool", "list_directory", '{"path": "src"}', "--workspaces", str(folder))
     assert "src/models/" in found
 
 
 def test_a_damaged_record_hides_no_other_workspace(place: Path) -> None:
-    workspace = lay_out(place / "workspaces" / "one", GOAL)
-    lay_out(place / "workspaces" / "other", GOAL)
+    workspace = create_project(place / "workspaces" / "one", GOAL)
+    create_project(place / "workspaces" / "other", GOAL)
     write_attempts(workspace, attempt(1, 0.5, 0.6))
     registry = Registry(workspace).path
     before = registry.read_text()

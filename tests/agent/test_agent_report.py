@@ -9,7 +9,7 @@ from agent_runs import EVIL, GOAL, attempt, write_attempts
 
 from genlab.agent import report
 from genlab.agent.record import compare, read_run
-from genlab.agent.workspace import SEARCH, Workspace, lay_out
+from genlab.agent.workspace import SEARCH, Workspace, create_project
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 
@@ -23,7 +23,7 @@ def workspace(tmp_path: Path) -> Workspace:
     best = attempt(2, 0.93, 0.91, **evil)
     best.seeds[1]["cut"] = True
     return write_attempts(
-        lay_out(tmp_path / "one", GOAL),
+        create_project(tmp_path / "one", GOAL),
         attempt(1, 0.6, 0.5),
         best,
         attempt(3),
@@ -85,7 +85,7 @@ def test_a_run_is_read_beside_newer_parameters_but_not_in_another_format(
 
 def test_the_best_so_far_passes_over_failures() -> None:
     found = [attempt(1), attempt(2, 0.5), attempt(3, 0.4), attempt(4, 0.7)]
-    assert report.best_so_far(found, GOAL) == [(2, 0.5), (3, 0.5), (4, 0.7)]
+    assert report.trace_best(found, GOAL) == [(2, 0.5), (3, 0.5), (4, 0.7)]
 
 
 @pytest.mark.parametrize(

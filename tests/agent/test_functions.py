@@ -10,14 +10,17 @@ from agent_runs import GOAL, settings
 from jsonschema import Draft202012Validator
 
 from genlab.agent import tools
-from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.tools.functions import MAX_RESULT, call, function_schemas
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import create_project
 
 
 @pytest.fixture
 def _tools(tmp_path: Path) -> Iterator[None]:
-    with Toolbox(lay_out(tmp_path / "demo", GOAL), settings(GOAL)) as toolbox, using(toolbox):
+    with (
+        Toolbox(create_project(tmp_path / "demo", GOAL), settings(GOAL)) as toolbox,
+        bind_toolbox(toolbox),
+    ):
         yield
 
 

@@ -22,7 +22,7 @@ from genlab.agent.decisions import NOTHING_LEFT
 from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.library.modules import recall
-from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.library.trials import Trial
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planning.planner import Planner
@@ -32,7 +32,7 @@ from genlab.agent.report import headline, numbers
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
 from genlab.agent.tools.functions import call
-from genlab.agent.workspace import JOURNAL, Workspace, lay_out, open_workspace
+from genlab.agent.workspace import JOURNAL, Workspace, create_project, open_workspace
 from genlab.core.errors import GenlabError
 from genlab.llm.answers import ToolCall
 from genlab.llm.chat import SetupError
@@ -131,7 +131,7 @@ def test_a_stopped_run_resumes_without_asking_or_training_again(
 
 
 def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> None:
-    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings())
+    toolbox = Toolbox(create_project(tmp_path / "one", GOAL), settings())
     config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
     trial, built = Trial(toolbox, "", "A", Training()), ModelSummary(parameters=9)
     assert trial.compare(config, built) == []
@@ -159,7 +159,7 @@ def test_seeds_after_the_first_are_trained_at_once(
                 raise EvaluationError("it broke")
             return SeedResult(seed, {"accuracy": 0.5}, 0.1, 1.0, [1.0], False), b"%d" % seed
 
-    with Toolbox(lay_out(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
+    with Toolbox(create_project(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
         toolbox._judges += [Waiting(), Waiting()]  # type: ignore[list-item]
         found = Trial(toolbox, "", "A", Training()).run()
         kept = (toolbox.workspace.root / found.experiment_dir / WEIGHTS).read_bytes()
@@ -168,7 +168,7 @@ def test_seeds_after_the_first_are_trained_at_once(
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
-    workspace = lay_out(tmp_path / "one", GOAL)
+    workspace = create_project(tmp_path / "one", GOAL)
     for number in (1, 2):  # by a person, before the run
         Registry(workspace).put(attempt(number, 0.5, 0.6).model_copy(update={"number": 0}))
         folder = workspace.root / attempt(number).experiment_dir
@@ -190,7 +190,7 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
 
 
 def test_mode_tools_names_the_planner_as_the_writer_of_its_files(tmp_path: Path) -> None:
-    toolbox = Toolbox(lay_out(tmp_path / "one", GOAL), settings())
+    toolbox = Toolbox(create_project(tmp_path / "one", GOAL), settings())
     source = "class A: ..."
     arguments = {"file_path": "src/models/a.py", "content": source}
     with Journal(tmp_path / "journal.jsonl", {}) as session:
@@ -212,7 +212,7 @@ def test_calls_and_results_are_cut_to_the_room() -> None:
 
 
 def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path: Path) -> None:
-    workspace, first = lay_out(tmp_path / "one", GOAL), attempt(1, 0.5, 0.6)
+    workspace, first = create_project(tmp_path / "one", GOAL), attempt(1, 0.5, 0.6)
     registry = Registry(workspace)
     registry.put(first)
     toolbox = Toolbox(workspace, settings())
@@ -223,7 +223,7 @@ def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path:
     ]
     assert again[0] == again[1]
     assert "the code and the training of attempt 1" in again[0].failure
-    assert registry.attempts() == [first, again[0]]
+    assert registry.read_attempts() == [first, again[0]]
 
 
 def test_a_run_whose_search_ends_in_an_error_has_its_report(
@@ -233,7 +233,7 @@ def test_a_run_whose_search_ends_in_an_error_has_its_report(
         raise GenlabError("no further network was found")
 
     needs_sandbox()
-    monkeypatch.setattr("genlab.agent.run.search_beside", fail)
+    monkeypatch.setattr("genlab.agent.run.run_search_baseline", fail)
     changes = {"base_url": server.url, "max_iterations": 1, "compare_with_search": True}
     with pytest.raises(GenlabError, match="no further network"):
         complete(settings(backend="openai", **changes), tmp_path)
@@ -251,19 +251,19 @@ def test_what_a_person_has_to_correct_ends_the_run(tmp_path: Path) -> None:
     def raises() -> None:
         raise SetupError("model 'typo' is not there")
 
-    toolbox = Typo(lay_out(tmp_path / "one", GOAL), settings())
+    toolbox = Typo(create_project(tmp_path / "one", GOAL), settings())
     draft = Draft(number=1, model_name="A", origin="llm", config={"name": "A", "layers": LAYERS})
     with pytest.raises(SetupError):
         Loop(problem(), toolbox, print, None, planner=Planner(problem())).assemble(draft)
     arguments = {"model_config": draft.config, "output_script_path": "src/models/a.py"}
-    with using(toolbox), pytest.raises(SetupError):
+    with bind_toolbox(toolbox), pytest.raises(SetupError):
         call("pytorch_model_assembler", arguments)
 
 
 def test_an_interrupt_ends_the_trainings_of_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toolbox, begun = Toolbox(lay_out(tmp_path / "one", GOAL), settings()), Event()
+    toolbox, begun = Toolbox(create_project(tmp_path / "one", GOAL), settings()), Event()
 
     def train(*_: Any) -> None:
         begun.set()
@@ -303,7 +303,7 @@ def test_the_goal_ends_a_run_once_new_seeds_confirm_it(server: Server, tmp_path:
     assert new.isdisjoint(result["seed"] for result in only.seeds)
     assert only.test["trainings"] == 2
     assert only.test["verdict"] == "met"
-    assert found.sentence.startswith("Goal met: attempt 1 has val_loss <= 100")
+    assert found.verdict_text.startswith("Goal met: attempt 1 has val_loss <= 100")
     assert len(server.requests) - asked == 2  # a proposal and its code: nothing after success
     row = json.loads((found.workspace.experiments / "registry.json").read_text())[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["timestamp"])
@@ -315,12 +315,12 @@ def test_a_planner_that_wants_to_stop_has_to_be_patient(tmp_path: Path) -> None:
         def propose(self, *_: Any) -> None:
             self.review = Review(lesson="nothing helps")
 
-    workspace = lay_out(tmp_path / "one", GOAL)
+    workspace = create_project(tmp_path / "one", GOAL)
     loop = Loop(problem(), Toolbox(workspace, settings()), print, None, planner=Weary(problem()))
     Registry(workspace).put(attempt(1, 0.5, 0.6))
     loop.attempts.append(attempt(1, 0.5, 0.6))
     assert loop.run() == NOTHING_LEFT
-    assert Registry(workspace).attempts()[0].review == {"lesson": "nothing helps"}
+    assert Registry(workspace).read_attempts()[0].review == {"lesson": "nothing helps"}
 
 
 def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from genlab.agent import cli
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.record import UNFINISHED, read_run, write_run
-from genlab.agent.workspace import Workspace, lay_out
+from genlab.agent.workspace import Workspace, create_project
 from genlab.core.errors import GenlabError
 from genlab.web.pages import agent
 
@@ -120,10 +120,10 @@ def test_a_run_that_is_stopped_can_be_resumed(place: Path, monkeypatch: pytest.M
 
 
 def test_the_workspace_of_a_new_run_is_shown_once(place: Path) -> None:
-    lay_out(place / "workspaces" / "old", REACHABLE)
+    create_project(place / "workspaces" / "old", REACHABLE)
     shown = page().run()
     assert shown.selectbox(key="workspace").value == "old"
-    lay_out(place / "workspaces" / "new", REACHABLE)
+    create_project(place / "workspaces" / "new", REACHABLE)
     shown.run()
     assert shown.selectbox(key="workspace").value == "new"
     shown.selectbox(key="workspace").set_value("old").run()
@@ -131,7 +131,7 @@ def test_the_workspace_of_a_new_run_is_shown_once(place: Path) -> None:
 
 
 def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(place: Path) -> None:
-    workspace = lay_out(place / "workspaces" / "project", REACHABLE)
+    workspace = create_project(place / "workspaces" / "project", REACHABLE)
     shown = page().run()
     assert not shown.exception
     assert shown.info
@@ -142,7 +142,7 @@ def test_a_workspace_that_was_never_run_or_is_damaged_is_a_sentence(place: Path)
 
 def test_the_tree_has_an_arrow_from_a_model_to_its_change(tmp_path: Path) -> None:
     two = attempt(2, 0.93, 0.91, kind="improve", parent=attempt(1).run_id)
-    workspace = lay_out(tmp_path / "one", REACHABLE)
+    workspace = create_project(tmp_path / "one", REACHABLE)
     dot = agent.draw_tree(read_run(write_attempts(workspace, attempt(1, 0.6), two, attempt(3))))
     assert "1 -> 2" in dot
     assert "3 draft\\nfailed" in dot
@@ -154,7 +154,9 @@ def test_a_run_of_the_command_line_is_resumed_with_its_goal_and_options(
     goal = parse_goal("stripes", dataset="dummy", metric="macro_f1", at_least=0.9, max_seconds=5)
     begun = replace(settings(goal, subset=32, max_cost=1.5), seed=3)
     for name, key in (("old", "of other code"), ("one", begun.key)):
-        write_run(lay_out(place / "workspaces" / name, goal, key), begun, UNFINISHED, "x", {})
+        write_run(
+            create_project(place / "workspaces" / name, goal, key), begun, UNFINISHED, "x", {}
+        )
     commands: list[list[str]] = []
     monkeypatch.setattr(agent, "begin", commands.append)
     shown = page().run()

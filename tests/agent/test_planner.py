@@ -15,7 +15,7 @@ from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.planning.llm_planner import LLMPlanner
 from genlab.agent.planning.prompts import describe, describe_history, describe_problem
 from genlab.agent.registry import CODE, Draft
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import create_project
 
 
 def propose(*layers: dict[str, Any]) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Model(nn.Module):
 
 @pytest.fixture
 def toolbox(tmp_path: Path) -> Iterator[Toolbox]:
-    with Toolbox(lay_out(tmp_path / "one", GOAL), settings()) as box:
+    with Toolbox(create_project(tmp_path / "one", GOAL), settings()) as box:
         yield box
 
 

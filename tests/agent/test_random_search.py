@@ -16,9 +16,15 @@ from genlab.agent.evaluator.results import ModelSummary, SeedResult
 from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.loop import Loop
 from genlab.agent.planning.planner import Planner
-from genlab.agent.random_search import STAGE, find_sources, search, search_beside, write_drawn
+from genlab.agent.random_search import (
+    STAGE,
+    find_finished_searches,
+    run_search_baseline,
+    search,
+    write_stage_workspace,
+)
 from genlab.agent.registry import Attempt, Registry
-from genlab.agent.workspace import SEARCH, Workspace, lay_out
+from genlab.agent.workspace import SEARCH, Workspace, create_project
 
 ATTEMPTS = 3
 SHAPE = (1, 16, 16)
@@ -65,14 +71,14 @@ def at(data: Path, **changes: Any) -> Problem:
 
 
 def draw(wanted: Problem, folder: Path, attempts: int = ATTEMPTS) -> list[Attempt]:
-    workspace = lay_out(folder, wanted.settings.goal, wanted.settings.search_key)
+    workspace = create_project(folder, wanted.settings.goal, wanted.settings.search_key)
     return search(wanted, workspace, attempts, lambda line: None)
 
 
 def draw_stage(wanted: Problem, folder: Path, attempts: int = ATTEMPTS) -> list[Attempt]:
     """What stage agent_search writes."""
     draw(wanted, folder, attempts)
-    return write_drawn(wanted.settings, Workspace(folder), wanted.settings.data / STAGE)
+    return write_stage_workspace(wanted.settings, Workspace(folder), wanted.settings.data / STAGE)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -99,13 +105,13 @@ def test_the_stage_writes_the_same_bytes_for_any_number_of_cores(
     """As a search that looks at no attempt ahead."""
     first, second = tmp_path / "one", tmp_path / "two"
     wanted = at(first)
-    workspace = lay_out(tmp_path / "plain", wanted.settings.goal)
+    workspace = create_project(tmp_path / "plain", wanted.settings.goal)
     limits = wanted.settings.params.model_copy(update={"max_iterations": 5, "patience": 5})
     alone = replace(wanted.settings, params=limits, stop_at_goal=False)
     with Toolbox(workspace, alone) as toolbox:
         plain = replace(wanted, settings=alone)
         Loop(plain, toolbox, lambda line: None, None, planner=Planner(plain)).run()
-    write_drawn(wanted.settings, workspace, first / STAGE)
+    write_stage_workspace(wanted.settings, workspace, first / STAGE)
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     draw_stage(at(second), tmp_path / "work", attempts=5)
     assert contents(first) == contents(second)
@@ -149,9 +155,11 @@ def test_a_run_takes_what_the_stage_has_drawn_and_draws_the_rest(
     stage = draw_stage(wanted, tmp_path / "stage", attempts=drawn)
     whole = draw(wanted, tmp_path / "whole")
     judge.trained.clear()
-    run = lay_out(tmp_path / "run", wanted.settings.goal)
-    search_beside(wanted, run, ATTEMPTS, lambda line: None)
-    beside = [each for each in Registry(Workspace(run.root / SEARCH)).attempts() if each.number]
+    run = create_project(tmp_path / "run", wanted.settings.goal)
+    run_search_baseline(wanted, run, ATTEMPTS, lambda line: None)
+    beside = [
+        each for each in Registry(Workspace(run.root / SEARCH)).read_attempts() if each.number
+    ]
     assert [each.number for each in beside] == [1, 2, 3]
     assert [each.config for each in beside] == [each.config for each in whole]
     assert bool(judge.trained) == trained
@@ -165,14 +173,16 @@ def test_what_was_drawn_for_another_budget_or_by_other_code_is_not_taken(
     wanted = at(tmp_path)
     draw_stage(wanted, tmp_path / "stage")
     run = wanted.settings
-    assert [each.root for each in find_sources(run)] == [tmp_path / STAGE]
+    assert [each.root for each in find_finished_searches(run)] == [tmp_path / STAGE]
     for changes in ({"max_iterations": 9, "patience": 2}, {"backend": "replay", "max_cost": 1.0}):
         params = run.params.model_copy(update=changes)
-        assert find_sources(replace(run, params=params))
-    assert not find_sources(replace(run, params=run.params.model_copy(update={"examples": 65})))
-    assert not find_sources(replace(run, seed=1))
+        assert find_finished_searches(replace(run, params=params))
+    assert not find_finished_searches(
+        replace(run, params=run.params.model_copy(update={"examples": 65}))
+    )
+    assert not find_finished_searches(replace(run, seed=1))
     monkeypatch.setattr("genlab.agent.config.digest_code", lambda row: f"another {row}")
-    assert not find_sources(run)
+    assert not find_finished_searches(run)
 
 
 def test_a_training_of_the_stage_is_not_repeated_by_a_run(
@@ -181,13 +191,13 @@ def test_a_training_of_the_stage_is_not_repeated_by_a_run(
     wanted = at(tmp_path)
     stage = draw_stage(wanted, tmp_path / "stage")
     judge.trained.clear()
-    sources = find_sources(wanted.settings)
-    with Toolbox(lay_out(tmp_path / "run"), wanted.settings, sources=sources) as toolbox:
+    sources = find_finished_searches(wanted.settings)
+    with Toolbox(create_project(tmp_path / "run"), wanted.settings, sources=sources) as toolbox:
         digest = stage[0].digest
-        result, weights = toolbox.recall(digest, 0) or pytest.fail("it is not there")
+        result, weights = toolbox.find_finished(digest, 0) or pytest.fail("it is not there")
         assert (result.seed, result.seconds, weights) == (0, 0.0, b"0")
-        assert toolbox.recall(digest, 7) is None
-        assert toolbox.recall("another", 0) is None
+        assert toolbox.find_finished(digest, 7) is None
+        assert toolbox.find_finished("another", 0) is None
     assert judge.trained == []
 
 
@@ -195,7 +205,7 @@ def test_search_trains_in_the_sandbox_what_it_foresees(tmp_path: Path) -> None:
     """A whole search of real trainings, as the stage has it."""
     needs_sandbox()
     wanted: Settings = settings(UNREACHABLE, max_iterations=2)
-    workspace = lay_out(tmp_path / "work", wanted.goal, wanted.search_key)
+    workspace = create_project(tmp_path / "work", wanted.goal, wanted.search_key)
     with Toolbox(workspace, wanted) as toolbox:
         asked = toolbox.describe_problem({})
     attempts = search(asked, workspace, 2, lambda line: None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agent_runs import attempt
 
-from genlab.agent.registry import Attempt, Registry, show_record
+from genlab.agent.registry import Attempt, Registry, format_record
 from genlab.agent.workspace import Workspace, scaffold
 from genlab.core.errors import GenlabError
 
@@ -23,7 +23,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def new_attempt(workspace: Workspace, *accuracies: float, **fields: Any) -> Attempt:
-    folder = workspace.new_run()
+    folder = workspace.create_run_folder()
     names = {"run_id": folder.name, "experiment_dir": workspace.relative(folder)}
     return attempt(1, *accuracies, **names, **fields)
 
@@ -36,10 +36,10 @@ def test_an_attempt_is_kept_with_the_fields_that_others_read(workspace: Workspac
     stored = json.loads(registry.path.read_text())
     assert set(FIELDS) <= set(stored[0])
     assert stored[0]["added_later"] == "kept"
-    assert registry.attempts() == [made]
+    assert registry.read_attempts() == [made]
     decided = made.model_copy(update={"decision": "Go on.", "verdict": "missed"})
     registry.put(decided)
-    assert registry.attempts() == [decided]
+    assert registry.read_attempts() == [decided]
     results = json.loads((workspace.root / made.experiment_dir / "results.json").read_text())
     assert results["decision"] == "Go on."
 
@@ -47,7 +47,7 @@ def test_an_attempt_is_kept_with_the_fields_that_others_read(workspace: Workspac
 def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> None:
     made = new_attempt(workspace, 0.5, float("nan"), 0.7)
     Registry(workspace).put(made)
-    (stored,) = Registry(workspace).attempts()
+    (stored,) = Registry(workspace).read_attempts()
     assert stored.values("accuracy") == [0.5, 0.7]
     assert stored.mean("accuracy") == pytest.approx(0.6)
     assert stored.mean("macro_f1") is None
@@ -64,28 +64,28 @@ def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str
         registry.put(each)
     path = workspace.root / attempts[0].experiment_dir / "results.json"
     path.write_text(damage)
-    for broken in (registry.attempts, registry.recover, registry.write):
+    for broken in (registry.read_attempts, registry.recover, registry.write):
         with pytest.raises(GenlabError, match=f"rm -r {path.parent}"):
             broken()
     assert path.read_text() == damage
 
 
 def test_attempts_of_another_version_are_one_line(workspace: Workspace) -> None:
-    (workspace.new_run() / "results.json").write_text('{"run_id": "qe_1", "version": 1}')
+    (workspace.create_run_folder() / "results.json").write_text('{"run_id": "qe_1", "version": 1}')
     with pytest.raises(GenlabError, match=r"version.* 2, got 1; start a new workspace"):
-        Registry(workspace).attempts()
+        Registry(workspace).read_attempts()
 
 
 def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     workspace: Workspace,
 ) -> None:
     registry = Registry(workspace)
-    finished, half_made = new_attempt(workspace, 0.5), workspace.new_run()
+    finished, half_made = new_attempt(workspace, 0.5), workspace.create_run_folder()
     registry.put(finished)
     registry.path.write_text("[]")  # killed between the two files of an attempt
     with workspace.lock():
         registry.recover()
-    assert json.loads(registry.path.read_text()) == [show_record(finished)]
+    assert json.loads(registry.path.read_text()) == [format_record(finished)]
     assert not half_made.exists()
 
 
@@ -94,8 +94,8 @@ def test_attempts_that_a_later_start_did_not_come_to_have_no_number(workspace: W
     made = [new_attempt(workspace, value) for value in (0.1, 0.3)]
     for each in made:
         registry.put(each)
-    registry.number_only(made[1:])
-    assert {each.run_id: each.number for each in registry.attempts()} == {
+    registry.unnumber_others(made[1:])
+    assert {each.run_id: each.number for each in registry.read_attempts()} == {
         made[0].run_id: 0,
         made[1].run_id: 1,
     }
@@ -109,5 +109,5 @@ def _write(workspace: Workspace) -> None:
 def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
     with multiprocessing.get_context("fork").Pool(3) as pool:  # nothing is imported again
         pool.map_async(_write, [workspace] * 3, chunksize=1).get(timeout=120)
-    names = [each.run_id for each in Registry(workspace).attempts()]
+    names = [each.run_id for each in Registry(workspace).read_attempts()]
     assert len(names) == len(set(names)) == 30

@@ -17,11 +17,11 @@ from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
 from genlab.agent.evaluator.judge import ModelJudge
-from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.registry import Registry
 from genlab.agent.tools import functions
 from genlab.agent.tools.files import find_fault
-from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, lay_out
+from genlab.agent.workspace import CONFIG, MODEL, PROJECT, Workspace, create_project
 from genlab.core.errors import GenlabError
 from genlab.llm.chat import BudgetSpentError
 
@@ -53,13 +53,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     needs_sandbox()
     base = tmp_path_factory.mktemp("base")
     chosen = replace(settings(GOAL, **LIMITS), data=base / "data")
-    with Toolbox(lay_out(base / "workspaces/demo", GOAL), chosen) as toolbox:
+    with Toolbox(create_project(base / "workspaces/demo", GOAL), chosen) as toolbox:
         yield toolbox
 
 
 @pytest.fixture
 def box(shared: Toolbox) -> Iterator[Toolbox]:
-    with using(shared):
+    with bind_toolbox(shared):
         yield shared
 
 
@@ -155,7 +155,7 @@ def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
     write_params(tmp_path, backend="openai", base_url="http://127.0.0.1:9/v1")
     monkeypatch.chdir(tmp_path / "alone/src")
     assert "src/" in unbound.run(tools.list_directory)
-    with Toolbox.of_workspace(Workspace(tmp_path / "alone")) as found:
+    with Toolbox.from_workspace(Workspace(tmp_path / "alone")) as found:
         assert (found.goal.dataset, found.settings.data) == ("fashion_mnist", tmp_path / "data")
         assert found.backend is not None
         assert found.without_backend().backend is None
@@ -200,7 +200,7 @@ for batch in DataLoader(torch.arange(6), 2, num_workers=int(sys.argv[1])):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_script_loads_data_without_workers(shared: Toolbox, mode: str) -> None:
     needs_sandbox(mode)
-    with using(change(shared, sandbox=mode)):
+    with bind_toolbox(change(shared, sandbox=mode)):
         tools.write_file("src/load.py", LOADER)
         batches = "[0, 1]\n[2, 3]\n[4, 5]\n[exit code 0]"
         assert tools.python_run("src/load.py", "0") == batches
@@ -225,7 +225,7 @@ open("__pycache__/numpy.cpython-311.pyc", "w").write("x")
 def test_a_script_leaves_nothing_that_is_imported_later(shared: Toolbox, mode: str) -> None:
     needs_sandbox(mode)
     place = shared.workspace.root
-    with using(change(shared, sandbox=mode)):
+    with bind_toolbox(change(shared, sandbox=mode)):
         tools.write_file("src/plant.py", PLANTED)
         assert "not kept" in tools.python_run("src/plant.py")
         tools.write_file("src/scripts/use.py", "import numpy, os\nprint(numpy.ones(1))\n")
@@ -298,7 +298,7 @@ def test_folders_without_end_stop_nobody_but_their_maker(place: Path) -> None:
     ],
 )
 def test_pip_takes_packages_where_it_is_allowed(box: Toolbox, command: str, fault: str) -> None:
-    with using(change(box, allow_pip="allow_pip" not in fault)):
+    with bind_toolbox(change(box, allow_pip="allow_pip" not in fault)):
         _refused(lambda: tools.bash_run(command), fault)
 
 
@@ -319,7 +319,7 @@ def test_an_allowed_package_goes_into_the_workspace_alone(
         for path, text in contents.items():
             wheel.writestr(path, text)
     monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
-    with using(change(box, allow_pip=True)):
+    with bind_toolbox(change(box, allow_pip=True)):
         output = tools.bash_run("pip install 'genlabdemo>=1'")
         assert output.endswith("[exit code 0]"), output
         found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
@@ -343,7 +343,7 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
         "the run's data are dummy, not 'mnist'",
         "50 epochs are 15,000 examples, the budget is 600",
     ]
-    attempt = Registry(box.workspace).attempts()[-1]
+    attempt = Registry(box.workspace).read_attempts()[-1]
     assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
     assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
     folder = place / attempt.experiment_dir
@@ -385,7 +385,7 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
     monkeypatch.setattr(ModelJudge, "evaluate", cut_the_first)
     first = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
     registry = Registry(box.workspace)
-    attempt = next(each for each in registry.attempts() if each.run_id == first)
+    attempt = next(each for each in registry.read_attempts() if each.run_id == first)
     assert attempt.cut_seeds == [0]
     registry.put(attempt.model_copy(update={"number": 1}))  # a run decides on it
     second = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
@@ -411,7 +411,7 @@ def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Too
             tools.pytorch_quick_evaluator("src/broken.py", "M", {})
         runs.append(caught.value.run_id)
     assert runs[0] == runs[1]
-    attempt = Registry(box.workspace).attempts()[-1]
+    attempt = Registry(box.workspace).read_attempts()[-1]
     assert (attempt.run_id, attempt.verdict, attempt.parameters) == (runs[0], "failed", None)
     assert attempt.code_origin == "file"
     _refused(lambda: tools.pytorch_model_summary("src/broken.py", "M", (1, 16, 16)), "M fails")

@@ -11,10 +11,10 @@ from genlab.agent.config import Settings
 from genlab.agent.goals.goal import Goal
 from genlab.agent.workspace import (
     PROJECT,
-    all_workspaces,
-    goal_of,
-    key_of,
+    list_workspaces,
     open_workspace,
+    read_key,
+    read_project_goal,
     scaffold,
 )
 from genlab.core.errors import GenlabError
@@ -32,7 +32,7 @@ def test_a_name_that_is_no_name_is_one_line(tmp_path: Path, name: str) -> None:
 
 def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     first = open_workspace(tmp_path, GOAL, "k")
-    assert (goal_of(first.root), key_of(first.root)) == (GOAL, "k")
+    assert (read_project_goal(first.root), read_key(first.root)) == (GOAL, "k")
     assert open_workspace(tmp_path, GOAL, "k") == first
     others = [
         open_workspace(tmp_path, GOAL, "other key"),
@@ -43,7 +43,7 @@ def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     assert open_workspace(tmp_path, GOAL, "k") == others[1]
     (tmp_path / "get-90-accuracy-4").mkdir()  # somebody's folder
     assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-5"
-    assert len(all_workspaces(tmp_path)) == 4
+    assert len(list_workspaces(tmp_path)) == 4
 
 
 def test_other_data_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_stored_goals_of_other_versions(tmp_path: Path) -> None:
     stored["goal"]["added_later"] = 1
     stored["added_later"] = 1
     (root / PROJECT).write_text(json.dumps(stored))
-    assert goal_of(root) == GOAL
+    assert read_project_goal(root) == GOAL
     (root / PROJECT).write_text(json.dumps(stored | {"version": 1, "goal": "90 %"}))
     with pytest.raises(GenlabError, match=r"of another version of genlab; start a new workspace"):
-        goal_of(root)
+        read_project_goal(root)

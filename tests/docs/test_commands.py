@@ -26,7 +26,7 @@ from torch.distributed.run import get_args_parser
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import create_project
 from genlab.cli import app as genlab_app
 from genlab.cli import load_command
 from genlab.core.io import read_yaml
@@ -167,7 +167,7 @@ def project(reproduced: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     grids = np.random.default_rng(0).integers(0, 10, (200, side, side), dtype=np.uint8)
     np.savez(target / "my_grids.npz", train=grids[:160], val=grids[160:180], test=grids[180:])
     shutil.rmtree(target / "workspaces", ignore_errors=True)
-    lay_out(target / "workspaces" / "project", GOAL)
+    create_project(target / "workspaces" / "project", GOAL)
     return target
 
 

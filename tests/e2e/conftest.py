@@ -12,7 +12,7 @@ import pytest
 from agent_runs import GOAL, attempt, write_attempts
 from pages import add_results
 
-from genlab.agent.workspace import lay_out
+from genlab.agent.workspace import create_project
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import write_json
 
@@ -36,7 +36,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server
     add_results(folder, **TRAINING)
     _change(folder / "results/arc_grids/failures.json", _hostile_failures)
     _change(folder / "results/arc_grids/diagnosis.json", _hostile_diagnosis)
-    workspace = lay_out(folder / "workspaces" / "project", replace(GOAL, text=HOSTILE + LONG))
+    workspace = create_project(
+        folder / "workspaces" / "project", replace(GOAL, text=HOSTILE + LONG)
+    )
     evil = {"model_name": HOSTILE, "change": HOSTILE, "decision": HOSTILE, "notes": [HOSTILE, LONG]}
     write_attempts(workspace, attempt(1, 0.5), attempt(2, 0.95, 0.95, 0.95, **evil), code=HOSTILE)
     with app_room.serving(folder) as served:

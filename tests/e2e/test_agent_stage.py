@@ -116,4 +116,4 @@ def test_a_goal_about_other_data_is_refused(changes: dict[str, str]) -> None:
     values: dict[str, Any] = load_params(ROOT / "params.yaml").model_dump()
     values["agent"].update(changes)
     with pytest.raises(GenlabError, match=changes["dataset"]):
-        Settings.of_stage(parse_params(values, "params.yaml"), Path("data"))
+        Settings.from_params(parse_params(values, "params.yaml"), Path("data"))

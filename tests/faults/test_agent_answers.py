@@ -18,9 +18,9 @@ from sandboxes import needs_sandbox
 from genlab.agent.config import Settings
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.record import read_run
-from genlab.agent.registry import Registry, show_record
+from genlab.agent.registry import Registry, format_record
 from genlab.agent.run import run
-from genlab.agent.workspace import Workspace, lay_out
+from genlab.agent.workspace import Workspace, create_project
 from genlab.core.io import read_json
 
 GOAL = parse_goal("Classify the dummy images, validation loss below 0.000001")  # out of reach
@@ -45,7 +45,7 @@ class Watch:
         self._since = time.monotonic()
         registry = Registry(self.workspace)
         listed = read_json(registry.path, producer_command="agent")
-        if listed != [show_record(attempt) for attempt in registry.attempts()]:
+        if listed != [format_record(attempt) for attempt in registry.read_attempts()]:
             self.faults.append(f"registry: it differs from its files at {line}")
 
 
@@ -105,7 +105,7 @@ def test_malformed_answers(
                     max_seconds=0.0,
                 )  # fmt: skip
                 chosen = replace(chosen, seed=seed)
-                workspace = lay_out(place / f"run{fuzz.served.total()}", GOAL)
+                workspace = create_project(place / f"run{fuzz.served.total()}", GOAL)
                 faults += attack(chosen, workspace)
         with pytest.raises(BlockingIOError):  # nobody has called
             forbidden.accept()

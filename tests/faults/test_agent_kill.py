@@ -60,7 +60,7 @@ class Victim:
 
     @property
     def attempts(self) -> list[Attempt]:
-        return Registry(self.workspace).numbered()
+        return Registry(self.workspace).read_numbered()
 
     @property
     def outcomes(self) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.record import read_run
 from genlab.agent.registry import Registry
-from genlab.agent.workspace import Workspace, lay_out
+from genlab.agent.workspace import Workspace, create_project
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.cases.photographs import read_photograph
 from genlab.benchmark.exchange.stars import export_stars, import_stars
@@ -93,7 +93,7 @@ def make_own_data(folder: Path) -> None:
 
 def make_run(folder: Path) -> None:
     """Makes the workspace of a finished agent run."""
-    workspace = lay_out(folder, agent_runs.GOAL)
+    workspace = create_project(folder, agent_runs.GOAL)
     agent_runs.write_attempts(workspace, agent_runs.attempt(1, 0.5, 0.6), agent_runs.attempt(2))
 
 
@@ -122,7 +122,7 @@ def read_journal(path: Path) -> None:
 
 
 def read_attempts(path: Path) -> None:
-    Registry(Workspace(path.parents[2])).attempts()
+    Registry(Workspace(path.parents[2])).read_attempts()
 
 
 READERS = {

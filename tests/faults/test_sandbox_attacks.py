@@ -12,7 +12,7 @@ from sandboxes import MODES, needs_sandbox, run_as_ordinary_user
 from genlab.agent import tools
 from genlab.agent.config import Settings
 from genlab.agent.goals.goal import parse_goal
-from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.workspace import Workspace
 from genlab.core.params import load_params
 
@@ -52,7 +52,7 @@ def test_attack_by_a_script_of_the_agent_is_stopped(
     environ = f"import os; os.environ.update({target.environ!r})\n"
     (folder / "attack.py").write_text(environ + attack.script)
     before = set(target.workspace.rglob("*.py"))
-    with using(Toolbox(workspace, Settings(goal, params))):
+    with bind_toolbox(Toolbox(workspace, Settings(goal, params))):
         output = tools.python_run("src/attack.py")
     found = set(target.workspace.rglob("*.py")) - before
     breached = "BREACH" in output or attacks.SECRET in output or "refused" not in output

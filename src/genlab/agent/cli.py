@@ -103,7 +103,7 @@ def work(
     from genlab.agent.config import Settings
     from genlab.agent.goals.reading import read_goal
     from genlab.agent.record import read_run
-    from genlab.agent.run import check, print_line, run
+    from genlab.agent.run import check_settings, print_line, run
     from genlab.agent.workspace import open_workspace
 
     params = _read_params(context.params)
@@ -115,11 +115,11 @@ def work(
     params = _read_params(context.params, wanted)
     settings = Settings(wanted, params.agent, params.seed, data=data)
     _confirm(settings, yes=yes, is_read=is_read)
-    check(settings)
+    check_settings(settings)
     workspace = open_workspace(workspaces, wanted, settings.key, fresh=fresh)
     typer.echo(f"workspace: {workspace.root}")
     path = run(settings, workspace)
-    typer.echo(f"{path}: {read_run(workspace).line}")
+    typer.echo(f"{path}: {read_run(workspace).summary_line}")
 
 
 @app.command()
@@ -129,16 +129,16 @@ def resume(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
     Example: genlab agent resume
     """
     from genlab.agent.record import read_run
-    from genlab.agent.run import check, run
-    from genlab.agent.workspace import find_workspace, key_of
+    from genlab.agent.run import check_settings, run
+    from genlab.agent.workspace import find_workspace, read_key
 
     found = find_workspace(workspaces, workspace)
     settings = read_run(found).settings
-    check(settings)
-    if key_of(found.root) not in (settings.key, settings.stage_key):
+    check_settings(settings)
+    if read_key(found.root) not in (settings.key, settings.stage_key):
         fault = "code or data have changed since the run began, so that attempts do not compare"
         raise GenlabError(f"{found.root}: {fault}; begin a new run: genlab agent GOAL --fresh")
-    typer.echo(f"{run(settings, found)}: {read_run(found).line}")
+    typer.echo(f"{run(settings, found)}: {read_run(found).summary_line}")
 
 
 @app.command()
@@ -168,8 +168,8 @@ def tool(
         raise GenlabError(f"arguments must be a JSON object, got {arguments[:60]}") from error
     with ExitStack() as stack:
         if name != tools.create_pytorch_project_scaffold.__name__:  # which makes a workspace
-            box = Toolbox.of_workspace(find_workspace(workspaces, workspace))
-            stack.enter_context(tools.using(stack.enter_context(box)))
+            box = Toolbox.from_workspace(find_workspace(workspaces, workspace))
+            stack.enter_context(tools.bind_toolbox(stack.enter_context(box)))
         found = run(name, stated)
     text = found if isinstance(found, str) else json.dumps(found, indent=2)
     typer.echo("done" if found is None else make_printable(text))
@@ -185,22 +185,22 @@ def report_on(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
 
     found = find_workspace(workspaces, workspace)
     Registry(found).write()
-    typer.echo(f"{report.write(found)}: {read_run(found).line}")
+    typer.echo(f"{report.write(found)}: {read_run(found).summary_line}")
 
 
 @app.command("list")
 def list_all(workspaces: Folder = WORKSPACES) -> None:
     """List the workspaces, one per line, the latest one last."""
     from genlab.agent.record import RUN, read_run
-    from genlab.agent.workspace import Workspace, all_workspaces
+    from genlab.agent.workspace import Workspace, list_workspaces
 
-    found = all_workspaces(workspaces)
+    found = list_workspaces(workspaces)
     if not found:
         typer.echo(f"{workspaces} holds no workspace; begin one with: genlab agent GOAL")
     for workspace in map(Workspace, found):
         try:
             begun = (workspace.experiments / RUN).exists()
-            line = read_run(workspace).line if begun else "nothing has run yet"
+            line = read_run(workspace).summary_line if begun else "nothing has run yet"
         except GenlabError as error:
             line = str(error)
         typer.echo(f"{workspace.root}: {line}")

@@ -106,7 +106,7 @@ class Settings:
         return TypeAdapter(Settings).validate_python({**stored, "params": params})
 
     @classmethod
-    def of_stage(cls, params: Params, data: Path) -> Settings:
+    def from_params(cls, params: Params, data: Path) -> Settings:
         """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
         agent = params.agent
         own = params.own_images

@@ -19,7 +19,7 @@ from genlab.agent.library.trials import name_weights
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planning.llm_planner import LLMPlanner
 from genlab.agent.planning.planner import Planner
-from genlab.agent.random_search import find_sources
+from genlab.agent.random_search import find_finished_searches
 from genlab.agent.registry import CODE, WEIGHTS, Attempt, Registry
 from genlab.agent.tool_loop import ToolLoop
 from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
@@ -30,7 +30,7 @@ DRAWN = 64  # samples of a generative model, for the report
 
 
 @dataclass
-class Work:
+class RunContext:
     """A run that is open. session: the journal of its language model; None: there is none."""
 
     problem: Problem
@@ -61,7 +61,7 @@ class Work:
                 planner = LLMPlanner(self.problem, self.session, self.toolbox, small=small)
             loop = Loop(self.problem, self.toolbox, self.progress, self.session, planner=planner)
         verdict = loop.run()
-        Registry(self.toolbox.workspace).number_only(loop.attempts)
+        Registry(self.toolbox.workspace).unnumber_others(loop.attempts)
         self.test_best(loop.attempts)
         return verdict, loop.attempts
 
@@ -102,7 +102,7 @@ class Work:
 
 
 @contextmanager
-def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> Iterator[Work]:
+def open_run(settings: Settings, workspace: Workspace, progress: Progress) -> Iterator[RunContext]:
     """Open journal, data and judge of a run in its workspace, and measure the reference models."""
     from genlab.agent.evaluator.references import measure_references
 
@@ -111,7 +111,9 @@ def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> I
     journal = workspace.root / JOURNAL
     with backends.open_backend(params, journal, seed=settings.seed, note=progress) as session:
         coder = session if session and backends.writes_code(params) else None
-        with Toolbox(workspace, settings, coder, sources=find_sources(settings)) as toolbox:
+        with Toolbox(
+            workspace, settings, coder, sources=find_finished_searches(settings)
+        ) as toolbox:
             progress("  measuring reference models")
             references = measure_references(
                 toolbox.judge,
@@ -119,4 +121,4 @@ def open_work(settings: Settings, workspace: Workspace, progress: Progress) -> I
                 seeds=params.seeds,
                 test=toolbox.test,
             )
-            yield Work(toolbox.describe_problem(references), toolbox, session, progress)
+            yield RunContext(toolbox.describe_problem(references), toolbox, session, progress)

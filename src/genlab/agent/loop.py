@@ -41,7 +41,7 @@ UNDECIDED: dict[str, Any] = {"verdict": "", "decision": "", "review": {}}  # of 
 
 
 @dataclass
-class Run:
+class AgentRun:
     """What both modes share; `attempts` are those of this run that are decided on, in order."""
 
     problem: Problem
@@ -96,7 +96,7 @@ class Run:
         """Say how an attempt went, in a line."""
         metric = self.settings.goal.metric
         size = f"{attempt.parameters:,} parameters" if attempt.parameters else "no model"
-        shown = attempt.failure or f"{metric} {attempt.show(metric)}, {size}"
+        shown = attempt.failure or f"{metric} {attempt.format_metric(metric)}, {size}"
         if attempt.cut_seeds:
             shown += f", cut: seeds {', '.join(map(str, attempt.cut_seeds))}"
         origin = f"planned by {attempt.origin}, code by {attempt.code_origin or 'nobody'}"
@@ -117,7 +117,7 @@ class Run:
 
 
 @dataclass
-class Loop(Run):
+class Loop(AgentRun):
     """Mode `loop`: a fixed sequence of steps."""
 
     planner: Planner = field(kw_only=True)
@@ -234,7 +234,7 @@ class Loop(Run):
 
     def _find_failed(self, registry: Registry, draft: Draft) -> Attempt | None:
         """The record of a draft that failed before its training, of a run that is resumed."""
-        for attempt in registry.attempts():
+        for attempt in registry.read_attempts():
             if (attempt.number, attempt.failure) == (draft.number, draft.failure):
                 return attempt
         return None
@@ -242,7 +242,7 @@ class Loop(Run):
     def _begin_failed(self, draft: Draft) -> Attempt:
         """A new record of a draft that failed before its training."""
         workspace = self.toolbox.workspace
-        folder = workspace.new_run()
+        folder = workspace.create_run_folder()
         return Attempt(
             run_id=folder.name, experiment_dir=workspace.relative(folder),
             timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),

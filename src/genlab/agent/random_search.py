@@ -20,18 +20,20 @@ from genlab.agent.library.trials import Trial
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planning.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Draft, Registry
-from genlab.agent.workspace import PROJECT, SEARCH, Workspace, key_of, lay_out
+from genlab.agent.workspace import PROJECT, SEARCH, Workspace, create_project, read_key
 from genlab.core.errors import GenlabError
 
 STAGE = "agent_search"  # and the folder that it writes, beside the datasets' folders
-MOST_DRAWN = 20  # attempts of the stage; runs that make more of them draw the others themselves
+MAX_STAGE_ATTEMPTS = (
+    20  # attempts of the stage; runs that make more of them draw the others themselves
+)
 FILES = (CODE, CONFIG_FILE, SUMMARY, WEIGHTS)
 
 
-def find_sources(settings: Settings) -> list[Workspace]:
+def find_finished_searches(settings: Settings) -> list[Workspace]:
     """The workspace that stage agent_search has written, where it was for these settings."""
     drawn = Workspace(settings.data / STAGE)
-    fits = (drawn.root / PROJECT).is_file() and key_of(drawn.root) == settings.search_key
+    fits = (drawn.root / PROJECT).is_file() and read_key(drawn.root) == settings.search_key
     return [drawn] if fits else []
 
 
@@ -54,30 +56,30 @@ def search(
     with Toolbox(workspace, alone.settings, None, sources=sources) as toolbox:
         loop = SearchLoop(alone, toolbox, progress, None, planner=Planner(alone))
         loop.run()
-    Registry(workspace).number_only(loop.attempts)
+    Registry(workspace).unnumber_others(loop.attempts)
     return loop.attempts
 
 
-def open_search(root: Path, settings: Settings) -> Workspace:
+def open_search_workspace(root: Path, settings: Settings) -> Workspace:
     """The workspace of a search in the folder `root`, begun again where its key is another."""
-    if not (root / PROJECT).exists() or key_of(root) != settings.search_key:
+    if not (root / PROJECT).exists() or read_key(root) != settings.search_key:
         shutil.rmtree(root, ignore_errors=True)  # of other code, or killed at its beginning
-        lay_out(root, settings.goal, settings.search_key)
+        create_project(root, settings.goal, settings.search_key)
     return Workspace(root)
 
 
-def search_beside(
+def run_search_baseline(
     problem: Problem, workspace: Workspace, attempts: int, progress: Progress
 ) -> None:
     """Have so many attempts of search in the folder `search` of a run's workspace."""
     settings = problem.settings
-    beside = open_search(workspace.root / SEARCH, settings)
-    sources = find_sources(settings)
+    beside = open_search_workspace(workspace.root / SEARCH, settings)
+    sources = find_finished_searches(settings)
     for source in sources:
-        drawn = Registry(source).attempts()[:attempts]
+        drawn = Registry(source).read_attempts()[:attempts]
         if len(drawn) == attempts:
             copy_attempts(drawn, source, beside)
-            Registry(beside).number_only(drawn)
+            Registry(beside).unnumber_others(drawn)
             return
 
     def tell(line: str) -> None:
@@ -93,16 +95,16 @@ def copy_attempts(attempts: Sequence[Attempt], source: Workspace, target: Worksp
         Registry(target).put(attempt)
 
 
-def write_drawn(settings: Settings, workspace: Workspace, target: Path) -> list[Attempt]:
+def write_stage_workspace(settings: Settings, workspace: Workspace, target: Path) -> list[Attempt]:
     """Write the attempts of search as a workspace that holds neither clock nor date.
 
     So the same parameters give the same bytes. Returns the attempts as they were written.
     """
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
-    drawn = lay_out(part, settings.goal, settings.search_key)
+    drawn = create_project(part, settings.goal, settings.search_key)
     registry = Registry(drawn)
-    attempts = Registry(workspace).numbered()
+    attempts = Registry(workspace).read_numbered()
     names = {attempt.run_id: f"search_{attempt.number:04d}" for attempt in attempts}
     for attempt in attempts:
         folder = drawn.experiments / names[attempt.run_id]
@@ -123,7 +125,7 @@ def write_drawn(settings: Settings, workspace: Workspace, target: Path) -> list[
     registry.path.with_suffix(".lock").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)
     part.rename(target)
-    return Registry(Workspace(target)).attempts()
+    return Registry(Workspace(target)).read_attempts()
 
 
 def copy_files(source: Path, target: Path) -> None:

@@ -63,12 +63,12 @@ class RunRecord:
         values = [each.values(goal.metric) for each in bests if each]
         return compare(values[0], values[1], higher=goal.higher) if len(values) == 2 else None
 
-    def first_reached(self, attempts: list[Attempt]) -> int | None:
+    def find_first_met(self, attempts: list[Attempt]) -> int | None:
         """The number of the first attempt that met the goal."""
         return next((attempt.number for attempt in attempts if attempt.verdict == "met"), None)
 
     @property
-    def sentence(self) -> str:
+    def verdict_text(self) -> str:
         """The verdict for people."""
         goal = self.settings.goal
         best = self.best
@@ -117,12 +117,13 @@ class RunRecord:
         return lines
 
     @property
-    def line(self) -> str:
+    def summary_line(self) -> str:
         """The run on one line, for the end of a log."""
         if self.best is None:
-            return self.sentence
-        metric, best = self.settings.goal.metric, self.best
-        return f"{self.sentence} Best: attempt {best.number}, {metric} {best.show(metric)}."
+            return self.verdict_text
+        metric = self.settings.goal.metric
+        values = self.best.format_metric(metric)
+        return f"{self.verdict_text} Best: attempt {self.best.number}, {metric} {values}."
 
     @property
     def planned_by(self) -> dict[str, int]:
@@ -162,7 +163,7 @@ class RunRecord:
         return sum(each.wall_seconds for each in self.attempts)
 
     @property
-    def numbers(self) -> dict[str, int]:
+    def numbers_by_run_id(self) -> dict[str, int]:
         """Numbers of the attempts by run_id."""
         return {each.run_id: each.number for each in self.attempts}
 
@@ -247,4 +248,6 @@ def read_run(workspace: Workspace) -> RunRecord:
         fault = "is damaged or of another version of genlab"
         raise GenlabError(f"{path} {fault}; begin a new run: {RESUME} --fresh") from error
     beside = Workspace(workspace.root / SEARCH)
-    return RunRecord(workspace, *found, Registry(workspace).numbered(), Registry(beside).numbered())
+    return RunRecord(
+        workspace, *found, Registry(workspace).read_numbered(), Registry(beside).read_numbered()
+    )

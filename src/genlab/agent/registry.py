@@ -106,11 +106,11 @@ class Attempt(Draft):
         values = self.values(metric)
         return sum(values) / len(values) if values else None
 
-    def show(self, metric: str) -> str:
+    def format_metric(self, metric: str) -> str:
         """The values of `metric`, one per seed, for people."""
         return " / ".join(f"{value:.4f}" for value in self.values(metric)) or "–"
 
-    def show_confirmation(self, metric: str) -> str:
+    def format_confirmation(self, metric: str) -> str:
         """The values of `metric` on new seeds, for people."""
         return " / ".join(f"{result['metrics'][metric]:.4f}" for result in self.confirmation)
 
@@ -126,7 +126,7 @@ class Attempt(Draft):
         return None if found is None else int(found)
 
 
-def show_record(attempt: Attempt) -> dict[str, Any]:
+def format_record(attempt: Attempt) -> dict[str, Any]:
     """A record as registry.json has it: seconds of UTC, and a folder that ends in a slash."""
     record = attempt.model_dump(mode="json")
     record["experiment_dir"] = f"{attempt.experiment_dir.rstrip('/')}/"
@@ -142,7 +142,7 @@ class Registry:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace, self.path = workspace, workspace.experiments / REGISTRY
 
-    def attempts(self) -> list[Attempt]:
+    def read_attempts(self) -> list[Attempt]:
         """All attempts. Raises a GenlabError that names the file where a record is damaged."""
         found = list[Attempt]()
         for path in self.workspace.experiments.glob(f"*/{RESULTS}"):
@@ -156,26 +156,26 @@ class Registry:
                 raise GenlabError(f"{path}: {fault}") from error
         return sorted(found, key=lambda each: (each.timestamp, each.run_id))
 
-    def numbered(self) -> list[Attempt]:
+    def read_numbered(self) -> list[Attempt]:
         """The run's attempts in order; what people evaluated with the tools is left out."""
-        attempts = [attempt for attempt in self.attempts() if attempt.number]
+        attempts = [attempt for attempt in self.read_attempts() if attempt.number]
         return sorted(attempts, key=lambda attempt: attempt.number)
 
     def put(self, attempt: Attempt) -> None:
         """Add `attempt`, or replace the one with its run_id."""
-        with self.locked():
+        with self.lock():
             stored = json.loads(attempt.model_dump_json())  # NaN and infinity become null
             write_json(self.workspace.root / attempt.experiment_dir / RESULTS, stored)
 
     def write(self) -> None:
         """Write registry.json again, as other programs read it."""
-        with self.locked():
-            write_json(self.path, [show_record(attempt) for attempt in self.attempts()])
+        with self.lock():
+            write_json(self.path, [format_record(attempt) for attempt in self.read_attempts()])
 
-    def number_only(self, attempts: Sequence[Attempt]) -> None:
+    def unnumber_others(self, attempts: Sequence[Attempt]) -> None:
         """Take the numbers of all but these: an earlier start may have gone another way."""
         kept = {each.run_id for each in attempts}
-        for each in self.attempts():
+        for each in self.read_attempts():
             if each.number and each.run_id not in kept:
                 self.put(each.model_copy(update={"number": 0}))
         self.write()
@@ -185,13 +185,13 @@ class Registry:
 
         Whoever evaluates beside a run holds the registry while it writes a folder.
         """
-        with self.locked():
+        with self.lock():
             for folder in self.workspace.experiments.glob("qe_*"):
                 if not (folder / RESULTS).exists():
                     shutil.rmtree(folder, ignore_errors=True)
             self.write()
 
-    def locked(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Hold the registry; reentrant within a thread."""
         path = self.path.with_suffix(".lock")
         lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)  # which counts its holds

@@ -60,7 +60,12 @@ def _render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"number": number, "text": text, "fenced": fenced, "counts": counts}
+    environment.filters |= {
+        "number": number,
+        "text": text,
+        "fenced": fenced,
+        "format_counts": format_counts,
+    }
     return environment.get_template(template).render(**values)
 
 
@@ -72,7 +77,7 @@ def number(value: Any) -> str:
     return f"{value:,.0f}" if whole else f"{value:.4g}"
 
 
-def counts(found: dict[str, int]) -> str:
+def format_counts(found: dict[str, int]) -> str:
     """Counts in a row."""
     return ", ".join(f"{name} {count}" for name, count in found.items()) or "none"
 
@@ -93,7 +98,7 @@ def fenced(code: str, language: str = "") -> str:
     return f"{fence}{language}\n{code.rstrip()}\n{fence}"
 
 
-def best_so_far(attempts: Sequence[Attempt], goal: Goal) -> list[tuple[int, float]]:
+def trace_best(attempts: Sequence[Attempt], goal: Goal) -> list[tuple[int, float]]:
     """Numbers of the attempts from the first measured one on, and the best mean up to each."""
     scores = accumulate((goal.score(each.mean(goal.metric)) for each in attempts), max)
     return [
@@ -119,7 +124,7 @@ def draw_progress(path: Path, run: RunRecord) -> None:
             (run.search, MUTED, ":", "search alone, best so far"),
             (run.attempts, BLUE, "-", "best so far"),
         ):
-            if points := best_so_far(attempts, goal):
+            if points := trace_best(attempts, goal):
                 x, y = zip(*points, (last, points[-1][1]), strict=True)
                 axes.step(x, y, where="post", color=colour, linestyle=style, label=label)
         for origin, marker, who in (("llm", "o", "the LLM"), ("search", "^", "search")):

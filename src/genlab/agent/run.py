@@ -5,9 +5,9 @@ from pathlib import Path
 
 from genlab.agent import record, report
 from genlab.agent.config import Settings
-from genlab.agent.iterate import open_work
+from genlab.agent.iterate import open_run
 from genlab.agent.loop import Progress
-from genlab.agent.random_search import search_beside
+from genlab.agent.random_search import run_search_baseline
 from genlab.agent.workspace import Workspace
 from genlab.core.errors import GenlabError
 from genlab.llm import backends
@@ -18,7 +18,7 @@ def print_line(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def check(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
     """Raise a GenlabError for what a person has to correct before anything can be tried."""
     from genlab.agent.evaluator.datasets import check_data
 
@@ -37,13 +37,13 @@ def run(settings: Settings, workspace: Workspace, progress: Progress = print_lin
     """
     params = settings.params
     backend = backends.describe_backend(params)
-    with workspace.lock(), open_work(settings, workspace, progress) as work:
+    with workspace.lock(), open_run(settings, workspace, progress) as work:
         references = work.problem.references
         record.write_run(workspace, settings, record.UNFINISHED, backend, references)
         verdict, attempts = work.make_attempts()
         record.write_run(workspace, settings, verdict, backend, references, work.spent)
         path = report.write(workspace)
         if params.compare_with_search and params.backend != "search":
-            search_beside(work.problem, workspace, len(attempts), progress)
+            run_search_baseline(work.problem, workspace, len(attempts), progress)
             report.write(workspace)
     return path

@@ -12,7 +12,7 @@ from typing import Any
 from genlab.agent import tools
 from genlab.agent.decisions import NOTHING_LEFT, describe_verdict
 from genlab.agent.library import modules
-from genlab.agent.loop import UNDECIDED, Run
+from genlab.agent.loop import UNDECIDED, AgentRun
 from genlab.agent.planning.prompts import (
     CHARACTERS_PER_TOKEN,
     FORMAT,
@@ -44,7 +44,7 @@ left to try, answer in words without a call."""
 
 
 @dataclass
-class ToolLoop(Run):
+class ToolLoop(AgentRun):
     """A run in which the planning model calls the tools. calls: of tools so far."""
 
     session: Journal
@@ -110,7 +110,7 @@ class ToolLoop(Run):
     def perform(self, tool: ToolCall) -> dict[str, Any]:
         """Call a tool; returns its result, and the run_id of an attempt that it made."""
         before = len(self.toolbox.evaluated)
-        with tools.using(self.toolbox):
+        with tools.bind_toolbox(self.toolbox):
             result = call(tool.name, tool.arguments)
         if tool.name == WRITER:
             for source in self.toolbox.written.values():
@@ -127,7 +127,7 @@ class ToolLoop(Run):
             if attempt.run_id == run_id:
                 return f"\n[This was attempt {attempt.number}, with the same code and recipe.]"
         registry = Registry(self.toolbox.workspace)
-        (attempt,) = (record for record in registry.attempts() if record.run_id == run_id)
+        (attempt,) = (record for record in registry.read_attempts() if record.run_id == run_id)
         number = len(self.attempts) + 1
         self.progress(f"attempt {number} of {self.settings.params.max_iterations}")
         changes = UNDECIDED | {"number": number, "origin": "llm"}

@@ -49,7 +49,7 @@ class Workspace:
         """Folder of all attempts."""
         return self.root / EXPERIMENTS
 
-    def inside(self, path: str | Path) -> Path:
+    def resolve(self, path: str | Path) -> Path:
         """Resolve `path`, relative to the workspace or absolute, following every link.
 
         Raises a GenlabError where it leads out of the workspace.
@@ -67,7 +67,7 @@ class Workspace:
         """`path` relative to the workspace, for people and prompts."""
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
-    def new_run(self) -> Path:
+    def create_run_folder(self) -> Path:
         """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
         stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
         return _make_folder(self.experiments / stem, "_")
@@ -99,10 +99,10 @@ def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
     if not NAME.fullmatch(project_name):
         rule = "letters, digits, - and _, at most 64"
         raise GenlabError(f"project name must be {rule}, got {project_name!r}")
-    return lay_out(Path(base_dir) / project_name)
+    return create_project(Path(base_dir) / project_name)
 
 
-def lay_out(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
+def create_project(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
     """Make the folders of a project in `root`. Raises a GenlabError where it holds something."""
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
@@ -119,11 +119,11 @@ def open_workspace(folder: Path, goal: Goal, key: str, *, fresh: bool = False) -
 
     key: what has to be the same for attempts to be comparable. fresh: always a new one.
     """
-    for root in () if fresh else reversed(all_workspaces(folder)):
-        if key_of(root) == key:
+    for root in () if fresh else reversed(list_workspaces(folder)):
+        if read_key(root) == key:
             return Workspace(root)
     slug = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
-    return lay_out(_make_folder(folder / (slug or "project"), "-"), goal, key)
+    return create_project(_make_folder(folder / (slug or "project"), "-"), goal, key)
 
 
 def _make_folder(stem: Path, mark: str) -> Path:
@@ -138,7 +138,7 @@ def _make_folder(stem: Path, mark: str) -> Path:
     return folder
 
 
-def all_workspaces(folder: Path) -> list[Path]:
+def list_workspaces(folder: Path) -> list[Path]:
     """The projects in `folder`, the one that was worked in last at the end."""
     found = [path.parent for path in folder.glob(f"*/{PROJECT}")]
     return sorted(found, key=lambda root: ((root / EXPERIMENTS).stat().st_mtime, root.name))
@@ -147,7 +147,7 @@ def all_workspaces(folder: Path) -> list[Path]:
 def find_workspace(folder: Path, name: Path | None) -> Workspace:
     """A workspace by its path or its name in `folder`; None: the one that was worked in last."""
     if name is None:
-        if found := all_workspaces(folder):
+        if found := list_workspaces(folder):
             return Workspace(found[-1])
         raise GenlabError(f"{folder} holds no workspace; name one, or state a goal")
     for root in (name, folder / name):
@@ -156,7 +156,7 @@ def find_workspace(folder: Path, name: Path | None) -> Workspace:
     raise GenlabError(f"{name} is no workspace; `genlab agent list` lists them")
 
 
-def goal_of(root: Path) -> Goal | None:
+def read_project_goal(root: Path) -> Goal | None:
     """The goal that a project was opened for; None where it has none.
 
     Fields that this version does not know are left out. Raises a GenlabError for what is no goal.
@@ -168,7 +168,7 @@ def goal_of(root: Path) -> Goal | None:
         raise GenlabError(f"{root / PROJECT} {fault}") from error
 
 
-def key_of(root: Path) -> str:
+def read_key(root: Path) -> str:
     """The key that a project was opened with; empty where there is none."""
     return str(_read_project(root).get("key", ""))
 

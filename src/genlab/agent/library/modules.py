@@ -113,7 +113,7 @@ def inspect(toolbox: Toolbox, module: Module) -> ModelSummary:
     return toolbox.inspect(module.source, module.class_name)
 
 
-def describe(toolbox: Toolbox, module: Module) -> str:
+def analyse(toolbox: Toolbox, module: Module) -> str:
     """What a language model says of the code; it is asked once for each file, and may be absent."""
     if module.analysis or toolbox.backend is None:
         return module.analysis

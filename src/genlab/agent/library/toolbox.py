@@ -1,7 +1,7 @@
 """What the tools act on: a workspace with its parameters, goal, data, judge and language model.
 
-The tools' signatures name no workspace, so one is bound around their calls (`using`). Without one
-they act on the nearest workspace upwards of the current folder.
+The tools' signatures name no workspace, so one is bound around their calls (`bind_toolbox`).
+Without one they act on the nearest workspace upwards of the current folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from genlab.agent.config import Problem, Settings
 from genlab.agent.evaluator.results import ModelSummary, SeedResult
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.registry import WEIGHTS, Attempt, Registry
-from genlab.agent.workspace import PROJECT, Workspace, goal_of
+from genlab.agent.workspace import PROJECT, Workspace, read_project_goal
 from genlab.core.errors import GenlabError
 from genlab.core.params import PARAMS_FILE, load_params
 from genlab.llm.backends import open_backend, writes_code
@@ -69,7 +69,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         self._cancelled = Event()
 
     @classmethod
-    def of_workspace(cls, workspace: Workspace) -> Toolbox:
+    def from_workspace(cls, workspace: Workspace) -> Toolbox:
         """A toolbox as a run has it, with the params.yaml and data of the workspace's project.
 
         They lie one or two folders above the workspace, or else in the current folder. Its language
@@ -80,7 +80,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         home = next(homes, Path.cwd())
         params = load_params(home / PARAMS_FILE)
         agent = params.agent
-        goal = goal_of(workspace.root) or parse_goal(
+        goal = read_project_goal(workspace.root) or parse_goal(
             agent.goal, dataset=agent.dataset, own=params.own_images
         )
 
@@ -177,7 +177,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         outputs = self.judge.outputs
         return Problem(self.settings, sizes, data.shape, data.classes, outputs, references)
 
-    def recall(self, digest: str, seed: int) -> tuple[SeedResult, bytes] | None:
+    def find_finished(self, digest: str, seed: int) -> tuple[SeedResult, bytes] | None:
         """The training of an evaluation's seed that a source holds; None where none does.
 
         With the weights of the first seed: those of others are not kept. It has cost no seconds
@@ -215,7 +215,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         """Attempts of the sources by their digest."""
         attempts: dict[str, list[tuple[Workspace, Attempt]]] = {}
         for source in self.sources:
-            for attempt in Registry(source).attempts():
+            for attempt in Registry(source).read_attempts():
                 attempts.setdefault(attempt.digest, []).append((source, attempt))
         return attempts
 
@@ -232,11 +232,11 @@ class Toolbox(AbstractContextManager["Toolbox"]):
 
 
 _bound: ContextVar[Toolbox | None] = ContextVar("toolbox", default=None)
-bound = _bound.get  # the toolbox of the block around, if there is one
+bound_toolbox = _bound.get  # the toolbox of the block around, if there is one
 
 
 @contextmanager
-def using(toolbox: Toolbox) -> Iterator[Toolbox]:
+def bind_toolbox(toolbox: Toolbox) -> Iterator[Toolbox]:
     """Let the tools act on `toolbox` within the block."""
     token = _bound.set(toolbox)
     try:
@@ -245,12 +245,12 @@ def using(toolbox: Toolbox) -> Iterator[Toolbox]:
         _bound.reset(token)
 
 
-def current() -> Toolbox:
+def current_toolbox() -> Toolbox:
     """The toolbox that is bound, or one of the nearest workspace upwards.
 
     Raises a GenlabError where there is neither.
     """
-    if (found := bound()) is not None:
+    if (found := bound_toolbox()) is not None:
         return found
     here = Path.cwd()
     for folder in (here, *here.parents):
@@ -263,6 +263,6 @@ def current() -> Toolbox:
 @cache
 def _open(root: Path) -> Toolbox:
     """One toolbox per workspace and process, so that torch is imported once."""
-    found = Toolbox.of_workspace(Workspace(root))
+    found = Toolbox.from_workspace(Workspace(root))
     atexit.register(found.__exit__)
     return found

@@ -32,7 +32,7 @@ CONFIRMING = 1_000_000  # added to the seeds that confirm an attempt: no first s
 STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
 
 
-def without_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def drop_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """An eval_config without what the run decides, and a note on what is left out."""
     ignored = [name for name in FIXED if eval_config.get(name) is not None]
     chosen = {name: value for name, value in eval_config.items() if name not in FIXED}
@@ -114,7 +114,7 @@ class Trial:
         What a run has decided on is not trained further.
         """
         registry = Registry(self.toolbox.workspace)
-        known = (each for each in registry.attempts() if each.digest == self.digest)
+        known = (each for each in registry.read_attempts() if each.digest == self.digest)
         attempt = next(filter(self.is_usable, known), None) or self.begin(registry)
         self.toolbox.served.add(attempt.run_id)
         while not self.is_over(attempt):
@@ -189,7 +189,7 @@ class Trial:
 
         Raises EvaluationError.
         """
-        if (finished := self.toolbox.recall(self.digest, seed)) is not None:
+        if (finished := self.toolbox.find_finished(self.digest, seed)) is not None:
             return finished
         with self.toolbox.borrow_judge() as judge:
             asked = (self.source, self.class_name, self.training, seed)
@@ -225,8 +225,8 @@ class Trial:
         summary = self.toolbox.inspect(self.source, self.class_name)
         module = modules.recall(self.toolbox, self.source, self.class_name)
         config = module.config
-        with registry.locked():  # a run that begins removes no folder that is half written
-            folder = workspace.new_run()
+        with registry.lock():  # a run that begins removes no folder that is half written
+            folder = workspace.create_run_folder()
             chosen = {"model_config": config, "training": training}
             write_text(folder / CONFIG_FILE, to_yaml(chosen))
             write_text(folder / CODE, self.source)

@@ -18,7 +18,7 @@ from genlab.agent.architecture.training import parse_training, recipe_schema
 from genlab.agent.config import Problem
 from genlab.agent.library import modules
 from genlab.agent.library.toolbox import Toolbox
-from genlab.agent.library.trials import without_fixed
+from genlab.agent.library.trials import drop_fixed
 from genlab.agent.planning.planner import Planner, find_differences, make_draft
 from genlab.agent.planning.prompts import (
     ANSWER,
@@ -138,7 +138,7 @@ class LLMPlanner(Planner):
         self, stated: dict[str, Any], parent: Attempt | None
     ) -> tuple[dict[str, Any], list[str]]:
         """Fields of the draft in an answer, and remarks. Raises a GenlabError for the planner."""
-        recipe, remarks = without_fixed(stated["eval_config"])
+        recipe, remarks = drop_fixed(stated["eval_config"])
         training = parse_training(recipe)
         if code := stated.get("code"):
             name = modules.find_class(code)

@@ -1,14 +1,14 @@
 """The agent's nine tools.
 
-They act on the toolbox that is bound around them (`using`), or on the nearest workspace upwards of
-the current folder; every path is relative to that workspace and confined to it. Whatever a caller
-can correct is a `GenlabError` of one line.
+They act on the toolbox that is bound around them (`bind_toolbox`), or on the nearest workspace
+upwards of the current folder; every path is relative to that workspace and confined to it. Whatever
+a caller can correct is a `GenlabError` of one line.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from genlab.agent.library.toolbox import Toolbox, using
+from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.tools.commands import bash_run, python_run
 from genlab.agent.tools.evaluation import EvaluationFailedError, pytorch_quick_evaluator
 from genlab.agent.tools.files import (
@@ -20,9 +20,19 @@ from genlab.agent.tools.files import (
 from genlab.agent.tools.model import pytorch_model_assembler, pytorch_model_summary
 
 __all__ = [
-    "TOOLS", "EvaluationFailedError", "Toolbox", "bash_run", "create_pytorch_project_scaffold",
-    "list_directory", "python_run", "pytorch_model_assembler", "pytorch_model_summary",
-    "pytorch_quick_evaluator", "read_file", "using", "write_file",
+    "TOOLS",
+    "EvaluationFailedError",
+    "Toolbox",
+    "bash_run",
+    "bind_toolbox",
+    "create_pytorch_project_scaffold",
+    "list_directory",
+    "python_run",
+    "pytorch_model_assembler",
+    "pytorch_model_summary",
+    "pytorch_quick_evaluator",
+    "read_file",
+    "write_file",
 ]  # fmt: skip
 
 TOOLS: dict[str, Callable[..., Any]] = {

@@ -1,8 +1,8 @@
 """Tools that run commands and scripts: in the sandbox, on a copy of the workspace.
 
-The copy holds nothing of the judge's (`files.is_judges`). What a command changed comes back file by
-file when it has ended, where `files.writable` allows it. Links, fifos, programs and importable
-files stay behind. A process that is killed in between leaves the workspace as it was.
+The copy holds nothing of the judge's (`files.is_protected`). What a command changed comes back file
+by file when it has ended, where `files.resolve_writable` allows it. Links, fifos, programs and
+importable files stay behind. A process that is killed in between leaves the workspace as it was.
 
 pip runs outside of the sandbox, which has no network, where the parameter agent.allow_pip allows
 it: with names and versions of packages only, wheels only, so that no package's code runs, and no
@@ -26,8 +26,8 @@ from subprocess import DEVNULL, PIPE, STDOUT
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from genlab.agent.library.toolbox import Toolbox, current
-from genlab.agent.tools.files import PACKAGES, find_fault, is_judges, writable
+from genlab.agent.library.toolbox import Toolbox, current_toolbox
+from genlab.agent.tools.files import PACKAGES, find_fault, is_protected, resolve_writable
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import make_printable
@@ -49,8 +49,8 @@ def bash_run(command: str) -> str:
     data files that it writes and source code in src, nothing else.
     """
     if hit := PIP_INSTALL.match(command):
-        return _install(current(), command[hit.end() :])
-    return _run(current(), ["bash", "-c", command])
+        return _install(current_toolbox(), command[hit.end() :])
+    return _run(current_toolbox(), ["bash", "-c", command])
 
 
 def python_run(script_path: str, *args: str) -> str:
@@ -58,10 +58,10 @@ def python_run(script_path: str, *args: str) -> str:
 
     It can import modules of src and of the script's folder. bash_run says which files are kept.
     """
-    toolbox = current()
-    path = toolbox.workspace.inside(script_path)
+    toolbox = current_toolbox()
+    path = toolbox.workspace.resolve(script_path)
     script = toolbox.workspace.relative(path)
-    if not path.is_file() or is_judges(Path(script)):
+    if not path.is_file() or is_protected(Path(script)):
         raise GenlabError(f"{script_path}: no such script; list_directory shows what is there")
     # The sandbox sets PYTHONSAFEPATH, so that the folder of a script has to be named.
     return _run(toolbox, ["python", script, *map(str, args)], os.path.dirname(script))
@@ -100,7 +100,7 @@ def _copy(root: Path, place: Path) -> None:
             for path in paths
             if path.is_symlink()
             or not (path.is_dir() or path.is_file())
-            or is_judges(path.relative_to(root))
+            or is_protected(path.relative_to(root))
         ]
 
     shutil.copytree(root, place, ignore=find_hidden, dirs_exist_ok=True)
@@ -109,7 +109,7 @@ def _copy(root: Path, place: Path) -> None:
 def _list(place: Path) -> set[Path]:
     """Relative paths of everything but the judge's; links are not followed."""
     found = {path.relative_to(place) for path in place.rglob("*")}
-    return {path for path in found if not is_judges(path)}
+    return {path for path in found if not is_protected(path)}
 
 
 def _bring_back(place: Path, root: Path, before: set[Path]) -> list[str]:
@@ -130,7 +130,7 @@ def _bring_back(place: Path, root: Path, before: set[Path]) -> list[str]:
         try:
             data = read_back(place, path)
             if path not in before or (root / path).read_bytes() != data:
-                write_bytes(writable(str(path)), data)
+                write_bytes(resolve_writable(str(path)), data)
         except (GenlabError, OSError) as error:
             notes.append(f"not kept: {error}")
     more = len(notes) - MAX_NOTES

@@ -8,8 +8,8 @@ from typing import Any
 
 from genlab.agent.architecture.training import parse_training
 from genlab.agent.library.modules import Module
-from genlab.agent.library.toolbox import Toolbox, current
-from genlab.agent.library.trials import train, without_fixed
+from genlab.agent.library.toolbox import Toolbox, current_toolbox
+from genlab.agent.library.trials import drop_fixed, train
 from genlab.agent.registry import Attempt
 from genlab.agent.tools.files import read_file
 from genlab.core.errors import GenlabError
@@ -38,7 +38,7 @@ def pytorch_quick_evaluator(
     goal's: a note says where dataset or num_classes are others. Returns the metrics, train_loss,
     seeds and run_id.
     """
-    toolbox = current()
+    toolbox = current_toolbox()
     source = read_file(model_script_path)
     stop_below = eval_config.get("stop_below")
     epochs = eval_config.get("epochs")
@@ -46,7 +46,7 @@ def pytorch_quick_evaluator(
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
     if epochs is not None and not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
         raise GenlabError(f"eval_config.epochs must be a number over 0, got {epochs!r}")
-    recipe, notes = without_fixed({k: v for k, v in eval_config.items() if k not in STATED})
+    recipe, notes = drop_fixed({k: v for k, v in eval_config.items() if k not in STATED})
     training = parse_training(recipe)
     notes += find_contradictions(toolbox, eval_config)
     module = Module(source=source, class_name=model_class_name)

@@ -14,7 +14,7 @@ import sys
 from importlib.machinery import PathFinder
 from pathlib import Path, PurePath
 
-from genlab.agent.library.toolbox import bound, current
+from genlab.agent.library.toolbox import bound_toolbox, current_toolbox
 from genlab.agent.workspace import EXPERIMENTS, scaffold
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
@@ -42,12 +42,12 @@ def read_file(file_path: str) -> str:
 
     The judge's records are not read: those of an ended run hold numbers of the test set.
     """
-    workspace = current().workspace
-    path = workspace.inside(file_path)
+    workspace = current_toolbox().workspace
+    path = workspace.resolve(file_path)
     if not path.is_file():
         raise GenlabError(f"{file_path}: no such file; list_directory shows what is there")
     place = PurePath(workspace.relative(path))
-    if is_judges(place) and re.fullmatch(TESTED, place.as_posix(), re.IGNORECASE):
+    if is_protected(place) and re.fullmatch(TESTED, place.as_posix(), re.IGNORECASE):
         fault = "it may hold numbers of the test set; pytorch_quick_evaluator gives the others"
         raise GenlabError(f"{file_path}: {fault}")
     with path.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -57,16 +57,16 @@ def read_file(file_path: str) -> str:
 
 def write_file(file_path: str, content: str) -> None:
     """Write a text file in the workspace; missing folders are made. Python files belong in src."""
-    path = writable(file_path)
+    path = resolve_writable(file_path)
     text = content.encode("utf-8", "replace").decode("utf-8")
     write_text(path, text)
-    current().written[path] = text
+    current_toolbox().written[path] = text
 
 
 def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
     """List a folder of the workspace: sorted paths relative to it; folders end in a slash."""
-    workspace = current().workspace
-    folder = workspace.inside(path)
+    workspace = current_toolbox().workspace
+    folder = workspace.resolve(path)
     if not folder.is_dir():
         raise GenlabError(f"{path}: no such folder; list_directory('.') shows what is there")
     found = []
@@ -83,7 +83,7 @@ def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> N
     Within a run it stands beside the run's own workspace, and base_dir is left out.
     """
     base = Path(base_dir)
-    toolbox = bound()
+    toolbox = bound_toolbox()
     if toolbox is not None:
         base = toolbox.workspace.root.resolve().parent
         if (base / base_dir).resolve() != base:
@@ -91,10 +91,10 @@ def create_pytorch_project_scaffold(project_name: str, base_dir: str = ".") -> N
     scaffold(project_name, base)
 
 
-def writable(file_path: str) -> Path:
+def resolve_writable(file_path: str) -> Path:
     """Resolve a path that a tool may write. Raises a GenlabError that says why it may not."""
-    workspace = current().workspace
-    path = workspace.inside(file_path)
+    workspace = current_toolbox().workspace
+    path = workspace.resolve(file_path)
     fault = find_fault(path.relative_to(workspace.root.resolve()))
     if path.is_dir() or any(above.is_file() for above in path.parents):
         fault = "a folder or a file is in the way; choose another path"
@@ -103,7 +103,7 @@ def writable(file_path: str) -> Path:
     return path
 
 
-def is_judges(path: PurePath) -> bool:
+def is_protected(path: PurePath) -> bool:
     """Whether no tool may write this path, relative to the workspace, and no command may see it."""
     return re.fullmatch(JUDGES, path.as_posix(), re.IGNORECASE | re.DOTALL) is not None
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.library import modules
-from genlab.agent.library.toolbox import current
-from genlab.agent.tools.files import read_file, writable
+from genlab.agent.library.toolbox import current_toolbox
+from genlab.agent.tools.files import read_file, resolve_writable
 from genlab.agent.workspace import CONFIG, MODEL, to_yaml
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
@@ -21,8 +21,8 @@ def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: st
 
     A language model's file is checked in the sandbox. The first lines say who wrote the file.
     """
-    toolbox = current()
-    path = writable(output_script_path)
+    toolbox = current_toolbox()
+    path = resolve_writable(output_script_path)
     if path.suffix != ".py":
         raise GenlabError(f"output_script_path must end in .py, got {output_script_path!r}")
     module = modules.assemble(toolbox, parse_config(model_config, toolbox.goal.task))
@@ -39,7 +39,7 @@ def pytorch_model_summary(
     With a language model's analysis of the code. input_size: channels, height and width, with or
     without a batch size before them.
     """
-    toolbox = current()
+    toolbox = current_toolbox()
     source = read_file(model_script_path)
     shape = tuple(input_size)
     if len(shape) not in (3, 4) or min(shape) < 1 or math.prod(shape[-3:]) > MAX_CELLS:
@@ -51,6 +51,6 @@ def pytorch_model_summary(
     if summary.failure:
         place = f"{model_script_path}: {model_class_name} fails for input_size {shape}"
         raise GenlabError(f"{place}: {summary.failure}; correct the class or the size")
-    analysis = modules.describe(toolbox, modules.recall(toolbox, source, model_class_name))
+    analysis = modules.analyse(toolbox, modules.recall(toolbox, source, model_class_name))
     text = modules.show_summary(summary)
     return {**summary.model_dump(mode="json"), "text": text, "analysis": analysis}

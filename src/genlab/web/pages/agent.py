@@ -18,8 +18,8 @@ import streamlit as st
 from genlab.agent.goals.goal import METRICS, parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
-from genlab.agent.report import PAGE, best_so_far, counts
-from genlab.agent.workspace import JOURNAL, Workspace, all_workspaces
+from genlab.agent.report import PAGE, format_counts, trace_best
+from genlab.agent.workspace import JOURNAL, Workspace, list_workspaces
 from genlab.evaluation.reports.formats import format_number, format_value, to_heading, to_words
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
@@ -118,7 +118,7 @@ def draw_tree(run: RunRecord) -> str:
         fill = "#cfe8d5" if each == run.best else fill
         text = f"{each.number} {each.kind}\\n{shown}"
         lines.append(f'{each.number} [label="{text}" fillcolor="{fill}"]')
-        if parent := run.numbers.get(each.parent):
+        if parent := run.numbers_by_run_id.get(each.parent):
             lines.append(f"{parent} -> {each.number}")
     return "\n".join([*lines, "}"])
 
@@ -127,8 +127,8 @@ def show_overview(run: RunRecord) -> None:
     """Verdict, progress, tree, table, spend."""
     goal = run.settings.goal
     st.subheader(label(goal.text), anchor=False)
-    (st.success if run.verdict == "met" else st.info)(label(run.sentence))
-    origins = f"planned by {counts(run.planned_by)}; code by {counts(run.written_by)}"
+    (st.success if run.verdict == "met" else st.info)(label(run.verdict_text))
+    origins = f"planned by {format_counts(run.planned_by)}; code by {format_counts(run.written_by)}"
     st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
     references = "; ".join(f"{name} {format_number(measured.get(goal.metric))}"
                            for name, measured in run.references.items())  # fmt: skip
@@ -138,8 +138,8 @@ def show_overview(run: RunRecord) -> None:
         means = [(each.number, each.mean(goal.metric)) for each in run.attempts]
         curves: dict[str, charts.Points] = {
             "attempt": [(at, mean) for at, mean in means if mean is not None],
-            "best so far": best_so_far(run.attempts, goal),
-            "search alone, best so far": best_so_far(run.search, goal),
+            "best so far": trace_best(run.attempts, goal),
+            "search alone, best so far": trace_best(run.search, goal),
             "goal": [(1, goal.threshold), (max(means[-1][0], len(run.search)), goal.threshold)],
         }
         charts.draw(curves, METRICS[goal.metric].label, x="attempt")
@@ -147,10 +147,10 @@ def show_overview(run: RunRecord) -> None:
         table = [
             {
                 "attempt": each.number,
-                "changes": run.numbers.get(each.parent),
+                "changes": run.numbers_by_run_id.get(each.parent),
                 "kind": each.kind or "by tools",
                 "model": each.model_name,
-                f"{goal.metric}, per seed": each.show(goal.metric),
+                f"{goal.metric}, per seed": each.format_metric(goal.metric),
                 "parameters": each.parameters,
                 "planned by": each.origin,
                 "code by": each.code_origin,
@@ -200,7 +200,7 @@ def show_attempt(run: RunRecord) -> None:
             st.caption("No number: it failed.")
     code.caption(f"written by {attempt.code_origin or 'nobody'}")
     code.code(source or "not written", language="python", line_numbers=True)
-    if parent := by_number.get(run.numbers.get(attempt.parent, 0)):
+    if parent := by_number.get(run.numbers_by_run_id.get(attempt.parent, 0)):
         before = read_text(run.workspace.root / parent.experiment_dir / CODE)
         lines = difflib.unified_diff(
             before.splitlines(), source.splitlines(), f"attempt {parent.number}",
@@ -272,7 +272,7 @@ def follow(running: bool) -> None:
         for log in sorted((FOLDER / "logs").glob("*.log"))[-1:]:
             lines = read_text(log).splitlines()[-12:]
             st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
-    known = [root.name for root in reversed(all_workspaces(FOLDER))]
+    known = [root.name for root in reversed(list_workspaces(FOLDER))]
     with frame.sentences():
         if known:
             if st.session_state.get("latest", known[0]) != known[0]:  # a run has opened it
@@ -285,7 +285,7 @@ def follow(running: bool) -> None:
 
 
 def main() -> None:
-    with st.expander("Start a run", expanded=not all_workspaces(FOLDER)), frame.sentences():
+    with st.expander("Start a run", expanded=not list_workspaces(FOLDER)), frame.sentences():
         show_form()
     running = any(run.poll() is None for run in started())
     st.fragment(follow, run_every=2 if running else None)(running)
