@@ -1,4 +1,4 @@
-"""The log of a run's events, which page, WebSocket and terminal follow at their own pace."""
+"""The event log of a run, which pages, WebSockets and the terminal follow at their own pace."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ COLUMNS = {
 
 
 def describe(item: ItemResult) -> Event:
-    """The event that describes an item's state."""
+    """Return the event that describes an item's state."""
     return {
         "type": "update",
         "run_item_id": item.item_id,
@@ -30,7 +30,8 @@ def describe(item: ItemResult) -> Event:
 class EventLog:
     """Events of one run, numbered by `sequence` from 1. Any thread may publish or follow.
 
-    A listener holds its position in one list: none is lost, and a slow one costs no memory.
+    All listeners read one list, each from its position: no event is lost, and a slow listener costs
+    no memory.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -45,16 +46,16 @@ class EventLog:
 
     @property
     def items(self) -> list[ItemResult]:
-        """Copies of the items as they were when they last changed, in the run's order."""
+        """Copies of the items, each as of its last change, in the run's order."""
         with self._lock:
             return list(self._items.values())
 
     def item(self, item_id: int) -> ItemResult:
-        """A copy of one item as it was when it last changed."""
+        """Return a copy of an item as of its last change."""
         return self._items[item_id]
 
     def update(self, item: ItemResult) -> None:
-        """Publish an item's state, unless it is what was published last."""
+        """Publish an item's state if it differs from the last one published."""
         event = describe(item)
         with self._lock:
             last = self._states.get(item.item_id, {})
@@ -68,7 +69,7 @@ class EventLog:
         self._wake()
 
     def close(self, status: str, reason: str = "") -> None:
-        """Publish how the run ended; listeners read what is left and stop."""
+        """Publish how the run ended; listeners read the remaining events and stop."""
         end = {"type": "run", "run_id": self.run_id, "status": status, "reason": reason}
         with self._lock:
             if self.end is None:
@@ -76,13 +77,13 @@ class EventLog:
         self._wake()
 
     def state(self) -> Event:
-        """The state of every item: for a listener that comes late."""
+        """Return the state of every item, for a listener that joins late."""
         with self._lock:
             state = {"type": "state", "run_id": self.run_id, "sequence": len(self._events)}
             return {**state, "items": list(self._states.values()), "end": self.end}
 
     async def follow(self) -> AsyncIterator[Event]:
-        """The state, then each event until the run has ended."""
+        """Yield the state of every item, then each event until the run has ended."""
         changed = asyncio.Event()
         listener = (asyncio.get_running_loop(), changed)
         self._listeners.add(listener)

@@ -1,11 +1,11 @@
-"""Images from tools: saved as received, then normalized and marked as synthetic.
+"""Save images from tools: first as received, then normalized and marked as synthetic.
 
-The bytes that a service sends are written first (`.<case>.answer`), then decoded, turned upright,
-converted to RGB and the template's size, marked and written as PNG with its SHA-256 in the JSON
-beside it; then the answer is removed. A process that is killed in between finds the answer or the
-PNG: `recover_image`.
+The bytes that a service sends are written first (`.<case>.answer`). Then they are decoded, turned
+upright, converted to RGB and to the template's size, marked, and written as PNG with its SHA-256
+in a JSON file beside it; last, the answer is removed. After a kill in between, `recover_image`
+continues from the answer or the PNG.
 
-Not protected: whoever wants can remove the marks.
+Not protected: the marks can be removed from an image.
 """
 
 import io
@@ -23,17 +23,17 @@ from genlab.benchmark.plugins.inputs import letterbox
 from genlab.core.io import sha256, write_bytes, write_json
 
 NAME = "the tool's image"  # in messages
-# Of a photograph, zlib's level 6 takes four times as long as level 1 with Huffman codes alone, for
-# an eighth less.
+# For photographs, zlib's level 6 takes four times as long as level 1 with Huffman coding only, and
+# saves one eighth.
 COMPRESSION: dict[str, Any] = {"compress_level": 1, "compress_type": 2}
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where an item's image lies, and what it has to be.
+    """File of an item's image, with the size and the metadata that the image gets.
 
     path: the PNG; size: width and height of the template, upright; marks: text that is written
-    into the PNG: run, tool, case, date.
+    into the PNG (run, tool, case, date).
     """
 
     path: Path
@@ -42,102 +42,109 @@ class Destination:
 
     @property
     def answer(self) -> Path:
-        """What the service sent, as received; exists only until the PNG is written."""
+        """File of the bytes as received, which exists until the PNG is written."""
         return self.path.with_name(f".{self.path.stem}.answer")
 
 
 @dataclass(frozen=True)
 class SavedImage:
-    """An image on the disk."""
+    """An image on disk. cost: dollars, None where it is not known."""
 
     sha256: str
     note: str = ""
     cost: float | None = None
 
 
-def save_image(picture: Picture, place: Destination) -> SavedImage:
-    """Save what a service sent, normalize it, write it to its place, and remove the answer.
+def save_image(picture: Picture, destination: Destination) -> SavedImage:
+    """Save an image as received, normalize it, write it as PNG, and remove the received bytes.
 
-    The answer stays where the disk fails, so that it is not paid for again. Raises `ToolFailure`:
-    `no_image` for what is no image or is truncated, `wrong_size` for one of another shape than the
-    template or of too many pixels.
+    The received bytes stay if the disk fails, so that the image is not paid for again. Raises
+    `ToolFailure`: `no_image` if they are no image or truncated, `wrong_size` if the image has too
+    many pixels or another aspect ratio than the template.
     """
     if isinstance(picture.image, bytes):
         names = ("cost", "model", "note", "canvas", "fit")
-        head = json.dumps({name: getattr(picture, name) for name in names})
-        write_bytes(place.answer, head.encode() + b"\n" + picture.image)
+        header = json.dumps({name: getattr(picture, name) for name in names})
+        write_bytes(destination.answer, header.encode() + b"\n" + picture.image)
     try:
-        image, note = fit_to(place.size, read_photograph(picture.image, NAME), picture)
-        info, buffer = PngImagePlugin.PngInfo(), io.BytesIO()
-        model = picture.model or place.marks["tool"]
-        for key, value in {"synthetic": "yes", **place.marks, "model": model}.items():
-            info.add_itxt(key, value)
-        image.save(buffer, "PNG", pnginfo=info, **COMPRESSION)
-        write_bytes(place.path, buffer.getvalue())
-        found = sha256(place.path)
-        write_json(place.path.with_suffix(".json"), {"image_sha256": found})
+        image, note = fit_to(destination.size, read_photograph(picture.image, NAME), picture)
+        model = picture.model or destination.marks["tool"]
+        metadata = PngImagePlugin.PngInfo()
+        for key, value in {"synthetic": "yes", **destination.marks, "model": model}.items():
+            metadata.add_itxt(key, value)
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", pnginfo=metadata, **COMPRESSION)
+        write_bytes(destination.path, buffer.getvalue())
+        digest = sha256(destination.path)
+        write_json(destination.path.with_suffix(".json"), {"image_sha256": digest})
     except (ImageFault, ToolFailure) as fault:  # after any other fault the answer is still needed
-        place.answer.unlink(missing_ok=True)
+        destination.answer.unlink(missing_ok=True)
         if isinstance(fault, ToolFailure):
             raise
         raise ToolFailure("wrong_size" if fault.wrong_size else "no_image", str(fault)) from fault
-    place.answer.unlink(missing_ok=True)
-    return SavedImage(found, "; ".join(filter(None, (picture.note, note))), picture.cost)
+    destination.answer.unlink(missing_ok=True)
+    return SavedImage(digest, "; ".join(filter(None, (picture.note, note))), picture.cost)
 
 
-def find_saved(path: Path, known: str) -> SavedImage | None:
-    """The PNG that an earlier process saved, if it is sound; else None.
+def find_saved(path: Path, stored_sha256: str) -> SavedImage | None:
+    """Return the PNG that an earlier process saved, or None if it is missing or damaged.
 
-    known: SHA-256 from the store; "" where the process was killed before it was stored: then that
-    of the JSON beside the image counts.
+    stored_sha256: digest from the store; "" if the process was killed before it was stored: then
+    the digest in the JSON file beside the image counts.
     """
     try:
-        wanted = known or str(json.loads(path.with_suffix(".json").read_bytes())["image_sha256"])
+        expected = stored_sha256 or str(
+            json.loads(path.with_suffix(".json").read_bytes())["image_sha256"]
+        )
     except (FileNotFoundError, ValueError, KeyError, TypeError):  # not written, or damaged
         return None
-    return SavedImage(wanted) if path.is_file() and sha256(path) == wanted else None
+    return SavedImage(expected) if path.is_file() and sha256(path) == expected else None
 
 
-def recover_image(place: Destination, known: str) -> SavedImage | None:
-    """The image of an earlier process: as `find_saved`, else made of the answer that it saved.
+def recover_image(destination: Destination, stored_sha256: str) -> SavedImage | None:
+    """Return an earlier process's PNG, as `find_saved`, or make it of the answer that it saved.
 
-    Raises `ToolFailure` where the saved answer is no image.
+    Raises `ToolFailure` if the saved answer is no image.
     """
-    found = find_saved(place.path, known)
-    if found is not None or known or not place.answer.is_file():
-        return found
-    head, _, image = place.answer.read_bytes().partition(b"\n")
+    saved = find_saved(destination.path, stored_sha256)
+    if saved is not None or stored_sha256 or not destination.answer.is_file():
+        return saved
+    header, _, image = destination.answer.read_bytes().partition(b"\n")
     try:
-        picture = Picture(image, **json.loads(head))
+        picture = Picture(image, **json.loads(header))
     except (ValueError, TypeError):
         return None
-    return save_image(picture, place)
+    return save_image(picture, destination)
 
 
 def fit_to(size: tuple[int, int], image: Image.Image, picture: Picture) -> tuple[Image.Image, str]:
-    """The image at a template's size (width, height), and a note where it had another.
+    """Return the image at a template's size (width, height), and a note if it had another size.
 
-    picture: says what is done about another aspect ratio; `refuse` raises `ToolFailure`.
+    picture: its `fit` says what is done about another aspect ratio; `refuse` raises `ToolFailure`.
     """
-    wanted, found, note = picture.canvas or size, image.size, ""
-    if not same_shape(found, wanted):
+    canvas = picture.canvas or size
+    received = f"{image.width} × {image.height} pixels"
+    note = ""
+    if not same_shape(image.size, canvas):
         if picture.fit == "refuse":
             raise ToolFailure(
                 "wrong_size",
-                f"the image has {found[0]} × {found[1]} pixels, {wanted[0]} × {wanted[1]} have"
+                f"the image has {received}, {canvas[0]} × {canvas[1]} have"
                 " another aspect ratio; set fit: letterbox or crop for this tool",
             )
         resize = ImageOps.pad if picture.fit == "letterbox" else ImageOps.fit
-        image = resize(image, wanted, Image.Resampling.LANCZOS)
-        note = f"{picture.fit} from {found[0]} × {found[1]} pixels"
+        image = resize(image, canvas, Image.Resampling.LANCZOS)
+        note = f"{picture.fit} from {received}"
     if picture.canvas:
-        x, y = image.width / wanted[0], image.height / wanted[1]
-        box = letterbox(size, wanted)
-        left, top, right, bottom = (
-            round(edge * n) for edge, n in zip(box, (x, y) * 2, strict=True)
-        )
-        image = image.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+        scale_x = image.width / canvas[0]
+        scale_y = image.height / canvas[1]
+        left, top, right, bottom = letterbox(size, canvas)
+        left = round(left * scale_x)
+        top = round(top * scale_y)
+        right = max(round(right * scale_x), left + 1)
+        bottom = max(round(bottom * scale_y), top + 1)
+        image = image.crop((left, top, right, bottom))
     if image.size != size:
         image = image.resize(size, Image.Resampling.LANCZOS)
-        note = note or f"resized from {found[0]} × {found[1]} pixels"
+        note = note or f"resized from {received}"
     return image, note

@@ -1,14 +1,14 @@
-"""The work on a run's items: generate, save, score, judge, record.
+"""Process the items of a run: generate, save, score, judge, record.
 
-Everything that is awaited may be cancelled, except for an image that has arrived: it is written to
-disk and recorded first.
+A cancellation may interrupt any step except one: an image that has arrived is written to disk and
+recorded first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import partial
@@ -36,16 +36,16 @@ from genlab.benchmark.store.schema import Run, image_name
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
-JUDGED = ("refused", "error")  # failures of a judge that answered: asked again with `again` alone
+JUDGED = ("refused", "error")  # failures of a judge that answered: asked again only with `again`
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a run is done.
+    """How runs are executed.
 
-    limits: of requests; tools: by id, those that are installed or configured where None; judge:
-    gives scored images stars, within the same ceiling; reuse: whether images of earlier runs are
-    copied where contender and case are the same.
+    limits: of requests; tools: by id, all installed and configured ones if None; judge: gives stars
+    to scored images, within the same ceiling; reuse: whether images of earlier runs with the same
+    contender and case are copied.
     """
 
     _: KW_ONLY
@@ -56,7 +56,7 @@ class RunOptions:
 
 
 class ItemProcessor:
-    """One pass over the items of a run."""
+    """Processes the items of a run, once."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class ItemProcessor:
         log: EventLog,
         again: bool,
     ) -> None:
-        """cases: by id; again: failed items, too. Raises a `GenlabError` where a tool changed."""
+        """cases: by id; again: whether failed items are tried again, too.
+
+        Raises a `GenlabError` if a tool has changed since the run began, or a case lacks consent.
+        """
         self._store = store
         self._folder = folder
         self._run = run
@@ -78,7 +81,7 @@ class ItemProcessor:
         self._reuses = options.reuse
         self._judge = options.judge
         self._cases = cases
-        self._sound: set[str] = set()
+        self._checked_cases: set[str] = set()  # ids
         for case in self._cases.values():
             if not case.may_run:
                 raise GenlabError(describe_missing_consent(case))
@@ -95,57 +98,56 @@ class ItemProcessor:
         self._items = store.items(run.run_id)
         self._budget = CostBudget(run.max_cost, sum(item.cost for item in self._items))
         slots = asyncio.Semaphore(options.limits.concurrency)
-        paid = partial(Requests, limits=options.limits, budget=self._budget, slots=slots)
-        self._requests = {name: paid(tool) for name, tool in self._tools.items()}
+        make_requests = partial(Requests, limits=options.limits, budget=self._budget, slots=slots)
+        self._requests = {name: make_requests(tool) for name, tool in self._tools.items()}
         if self._judge is not None:
-            self._judge_requests = paid(self._judge)
+            self._judge_requests = make_requests(self._judge)
             ratings = store.ratings("run_item", rater=self._judge.name, context="judge")
             self._judged = {rating.subject_hash for rating in ratings}
 
-    async def item(self, item: ItemResult, pool: ScoringPool) -> None:
-        """Take an item to a score, or to the reason why it has none."""
+    async def process(self, item: ItemResult, pool: ScoringPool) -> None:
+        """Process an item until it has a score or a failure."""
         try:
             if item.status not in ("generated", "scored"):
                 await self._generate(item)
             if item.status != "scored":
                 await self._evaluate(item, pool)
         except ToolFailure as failure:
-            skipped = failure.kind == "over_budget" or item.status == "queued"
-            end = item.skip if skipped else item.fail
-            await self._record(item, partial(end, failure.kind, one_line(failure.reason)))
+            nothing_sent = failure.kind == "over_budget" or item.status == "queued"
+            transition = item.skip if nothing_sent else item.fail
+            await self._record(item, partial(transition, failure.kind, one_line(failure.reason)))
         if self._judge is not None and self._waits_for_judge(item):
             await self._ask_judge(self._judge, item)
 
     async def recover(self) -> list[ItemResult]:
-        """The items with something left to do, each set to where it continues.
+        """Return the unfinished items, each in the status from which it continues.
 
-        An image that arrived is found in the store or on disk; one that is damaged or missing is
-        made again.
+        An image that arrived is taken from disk; one that is damaged or missing is made again.
         """
-        left = []
+        unfinished = []
         candidates = [item for item in self._items if item.status != "failed" or self._again]
-        arrivals = await asyncio.to_thread(lambda: [self._recover_image(i) for i in candidates])
-        for item, arrival in zip(candidates, arrivals, strict=True):
-            if isinstance(arrival, ToolFailure):
-                await self._record(item, partial(item.fail, arrival.kind, arrival.reason))
+        images = await asyncio.to_thread(self._recover_images, candidates)
+        for item, image in zip(candidates, images, strict=True):
+            if isinstance(image, ToolFailure):
+                await self._record(item, partial(item.fail, image.kind, image.reason))
                 continue
-            if item.status == "scored" and arrival is not None:
+            if item.status == "scored" and image is not None:
                 if not self._waits_for_judge(item):
                     continue
-            elif arrival is not None:
-                if arrival.cost is not None:  # an answer that the killed process had saved
-                    difference = arrival.cost - self._tools[item.tool_id].needs.cost
+            elif image is not None:
+                if image.cost is not None:  # an answer that the killed process had saved
+                    difference = image.cost - self._tools[item.tool_id].needs.cost
                     item.charge(difference)
                     self._budget.spent += difference
-                await self._record_arrival(item, arrival)
+                await self._record_image(item, image)
             elif item.status != "queued":
-                lost = "its image was damaged or missing and is made again" if item.image else ""
-                await self._record(item, partial(item.queue, lost))
-            left.append(item)
-        return left
+                reason = "its image was damaged or missing and is made again" if item.image else ""
+                await self._record(item, partial(item.queue, reason))
+            unfinished.append(item)
+        return unfinished
 
     async def skip_rest(self) -> None:
-        """Record what is unfinished as skipped: the run was cancelled."""
+        """Record unfinished items as skipped: the run was cancelled."""
         for item in self._items:
             if not item.finished:
                 await self._record(item, item.cancel)
@@ -155,72 +157,72 @@ class ItemProcessor:
     async def _generate(self, item: ItemResult) -> None:
         if self._reuses and await self._reuse(item):
             return
-        tool, options = self._tools[item.tool_id], self._contenders[item.contender].options
+        tool = self._tools[item.tool_id]
+        options = self._contenders[item.contender].options
         case = self._cases[item.case_id].model_copy(update={"ideal": None})
 
         async def call() -> tuple[tuple[Picture, float], float | None]:
             await self._check_case(item.case_id)
-            begin = time.monotonic()
+            started = time.monotonic()
             answer: object = await tool.swap(case, options)
             picture = Picture(answer) if isinstance(answer, Image.Image) else answer
-            if not isinstance(picture, Picture):  # it may have been paid for all the same
+            if not isinstance(picture, Picture):  # it may have been paid for nevertheless
                 kind = type(answer).__name__
                 reason = f"the tool returns {kind}, no PIL image or Picture; correct its swap()"
                 raise ToolFailure("no_image", reason, cost=tool.needs.cost)
-            return (picture, time.monotonic() - begin), picture.cost
+            return (picture, time.monotonic() - started), picture.cost
 
         picture, seconds = await self._requests[item.tool_id].send(
             call,
             item.charge,
             partial(self._record, item, item.request),
         )
-        await _finish(self._keep(item, picture, seconds))
+        await _finish(self._save(item, picture, seconds))
 
     async def _check_case(self, case_id: str) -> None:
-        """Decode the case's images, once. Raises `ToolFailure`: no tool is to blame for them."""
-        if case_id not in self._sound:
+        """Decode the images of a case, once. Raises a `ToolFailure` that blames the case."""
+        if case_id not in self._checked_cases:
             try:
                 await asyncio.to_thread(self._cases[case_id].check)
             except GenlabError as fault:
                 raise ToolFailure("case_fault", str(fault)) from fault
-            self._sound.add(case_id)
+            self._checked_cases.add(case_id)
 
     async def _reuse(self, item: ItemResult) -> bool:
         """Copy the image of an earlier run with the same contender, case and draw, if any.
 
-        The item names the run that made it; ratings belong to an image's content and follow.
+        The item names the run that made it. Ratings belong to the image's content and still apply.
         """
         digest = self._cases[item.case_id].digest
-        wanted = item.model_dump(include={"contender", "case_id", "repeat"})
-        draws = await asyncio.to_thread(lambda: self._store.find(ItemResult, **wanted))
-        for old in reversed(draws):
+        draw = item.model_dump(include={"contender", "case_id", "repeat"})
+        candidates = await asyncio.to_thread(partial(self._store.find, ItemResult, **draw))
+        for old in reversed(candidates):
             if old.run_id == item.run_id:
                 continue
             earlier = await asyncio.to_thread(self._store.run, old.run_id)
             if digest not in [case.get("digest") for case in earlier.cases]:
                 continue
             path = self._folder / old.run_id / image_name(earlier.contenders, old)
-            arrival = await asyncio.to_thread(find_saved, path, old.image_sha256)
-            if arrival is not None:
+            image = await asyncio.to_thread(find_saved, path, old.image_sha256)
+            if image is not None:
                 await asyncio.to_thread(write_bytes, self._path(item), path.read_bytes())
-                digests = {"image_sha256": arrival.sha256}
+                digests = {"image_sha256": image.sha256}
                 await asyncio.to_thread(write_json, self._path(item).with_suffix(".json"), digests)
                 item.note = old.note
                 item.reused = old.reused or Reused(run_id=old.run_id, cost=old.cost)
-                await self._record_arrival(item, arrival, old.seconds)
+                await self._record_image(item, image, old.seconds)
                 return True
         return False
 
-    async def _keep(self, item: ItemResult, picture: Picture, seconds: float) -> None:
-        arrival = await asyncio.to_thread(save_image, picture, self._place(item))
-        await self._record_arrival(item, arrival, seconds)
+    async def _save(self, item: ItemResult, picture: Picture, seconds: float) -> None:
+        image = await asyncio.to_thread(save_image, picture, self._destination(item))
+        await self._record_image(item, image, seconds)
 
-    async def _record_arrival(
-        self, item: ItemResult, arrival: SavedImage, seconds: float = 0.0
+    async def _record_image(
+        self, item: ItemResult, image: SavedImage, seconds: float = 0.0
     ) -> None:
-        image = f"{self._run.run_id}/{image_name(self._contenders, item)}"
-        received = partial(item.receive, image, arrival.sha256, seconds, arrival.note)
-        await self._record(item, received)
+        path = f"{self._run.run_id}/{image_name(self._contenders, item)}"
+        await self._record(item, partial(item.receive, path, image.sha256, seconds, image.note))
 
     # scoring
 
@@ -235,15 +237,15 @@ class ItemProcessor:
     # judging
 
     def _waits_for_judge(self, item: ItemResult) -> bool:
-        """Whether a scored image has no stars from the judge yet, nor a refusal that was paid."""
+        """Whether a scored image has neither stars from the judge nor a refusal that was paid."""
         if self._judge is None or item.status != "scored" or item.image_sha256 in self._judged:
             return False
-        last = item.judging
-        paid = last is not None and last.judge == self._judge.name and last.failure_kind in JUDGED
-        return self._again or not paid
+        if self._again or item.judging is None or item.judging.judge != self._judge.name:
+            return True
+        return item.judging.failure_kind not in JUDGED
 
     async def _ask_judge(self, judge: StarJudge, item: ItemResult) -> None:
-        """Have an image rated; answer and failure are recorded with the item."""
+        """Have the judge rate an image; its answer or failure is recorded with the item."""
         case = self._cases[item.case_id]
         path = self._path(item)
         item.judging = Judging(judge=judge.name, date=datetime.now(timezone.utc).date().isoformat())
@@ -254,8 +256,8 @@ class ItemProcessor:
         try:
             record = partial(self._record, item)
             verdict = await self._judge_requests.send(call, item.charge, record)
-            rated = ("run_item", item.image_sha256, judge.name, verdict.stars)
-            await asyncio.to_thread(self._store.rate, *rated, "judge")
+            rating = ("run_item", item.image_sha256, judge.name, verdict.stars)
+            await asyncio.to_thread(self._store.rate, *rating, "judge")
             values = verdict.model_dump(exclude={"stars"})
         except ToolFailure as failure:
             values = {"failure_kind": failure.kind, "failure": failure.reason}
@@ -265,20 +267,23 @@ class ItemProcessor:
     # recording
 
     async def _record(self, item: ItemResult, transition: Callable[[], None] | None = None) -> None:
-        """Change an item here, then in the store, then for listeners."""
+        """Apply a transition to an item, save the item, and publish it."""
         if transition is not None:
             transition()
         await _finish(asyncio.to_thread(self._store.save_items, [item]))
         self._log.update(item)
 
-    def _recover_image(self, item: ItemResult) -> SavedImage | ToolFailure | None:
-        """The image of an earlier process, or why the answer that it saved is none."""
-        try:
-            return recover_image(self._place(item), item.image_sha256)
-        except ToolFailure as failure:
-            return failure
+    def _recover_images(self, items: Sequence[ItemResult]) -> list[SavedImage | ToolFailure | None]:
+        """Find the images of an earlier process, or why an answer that it saved is no image."""
+        images: list[SavedImage | ToolFailure | None] = []
+        for item in items:
+            try:
+                images.append(recover_image(self._destination(item), item.image_sha256))
+            except ToolFailure as failure:
+                images.append(failure)
+        return images
 
-    def _place(self, item: ItemResult) -> Destination:
+    def _destination(self, item: ItemResult) -> Destination:
         number = {"draw": str(item.repeat)} if item.repeat > 1 else {}
         marks = {"run": item.run_id, "tool": item.tool_id, "case": item.case_id, **number}
         size = self._cases[item.case_id].size
@@ -289,27 +294,27 @@ class ItemProcessor:
 
 
 def load_cases_of(store: Store, run: Run) -> dict[str, Case]:
-    """The cases of a run by id. Raises a `GenlabError` where one is gone or has changed."""
+    """Load the cases of a run by id. Raises a `GenlabError` if one is gone or has changed."""
     return {stored["case_id"]: load_stored_case(store, run.run_id, stored) for stored in run.cases}
 
 
 async def score_item(
     item: ItemResult, case: Case, image: Path, pool: ScoringPool
 ) -> Callable[[], None]:
-    """Score an item's image; returns the transition to its score, or to why it has none.
+    """Score an item's image; returns the transition that records the score or its failure.
 
-    Raises `ScoringError` where the scorer gave no result.
+    Raises `ScoringError` if the scorer gave no result.
     """
-    scored = await pool.score(case, image)
-    details = ScoreDetails.model_validate(asdict(scored))
-    if scored.score is None:
+    score = await pool.score(case, image)
+    details = ScoreDetails.model_validate(asdict(score))
+    if score.score is None:
         reason = one_line("; ".join(details.notes))
-        return partial(item.fail, scored.outcome, reason, scored.components, details)
-    return partial(item.finish, scored.score, scored.score_reference, scored.components, details)
+        return partial(item.fail, score.outcome, reason, score.components, details)
+    return partial(item.finish, score.score, score.score_reference, score.components, details)
 
 
 async def _finish(work: Awaitable[None]) -> None:
-    """Await `work`; a cancellation is raised once it is done."""
+    """Await `work` to its end; a cancellation is raised afterwards."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)

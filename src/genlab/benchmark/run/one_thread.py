@@ -1,6 +1,6 @@
-"""Imported before anything that computes: one thread each, since the scorers are processes.
+"""Limit numeric libraries to one thread: scorers are processes already.
 
-Libraries read these once, when they are loaded, so that a function would come too late.
+Imported before any of these libraries, which read the variables when they are loaded.
 """
 
 import os

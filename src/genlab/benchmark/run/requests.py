@@ -1,4 +1,4 @@
-"""Paid requests to a service: dollars per run, requests at a time, retries and waits."""
+"""Paid requests to a service: budget of a run, concurrency, retries and waits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from genlab.benchmark.plugins.base import Service, ToolFailure, check_available
 
 Result = TypeVar("Result")
 Call = Callable[[], Awaitable["tuple[Result, float | None]"]]
-"""Sends a request; returns the result and its dollars, None for the estimate."""
+"""Sends a request; returns the result and its cost in dollars, None if the estimate stands."""
 Charge = Callable[[float], None]
 Record = Callable[[], Awaitable[None]]
 
 MAX_WAIT = 120.0  # seconds that a service may ask us to wait; beyond, the item fails at once
-MAX_BACKOFF = 60.0  # seconds between two tries where it does not ask
+MAX_BACKOFF = 60.0  # seconds between two tries if the service does not name a wait
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """concurrency: images at a time; timeout: seconds per request; retries: after a passing fault;
-    scorers: processes that score; sleep: waits between tries."""
+    """How requests are sent.
+
+    concurrency: images at a time; timeout: seconds per request; retries: after a passing fault;
+    scorers: processes that score; sleep: waits between tries.
+    """
 
     concurrency: int = 4
     timeout: float = 300.0
@@ -35,32 +38,38 @@ class RequestLimits:
 
 @dataclass
 class CostBudget:
-    """Dollars of a run. A request's estimate is reserved before it is sent, within the ceiling."""
+    """Dollars that a run has spent and may spend.
+
+    The estimate of a request is reserved, within the ceiling, before the request is sent.
+    """
 
     ceiling: float
     spent: float
 
 
 class Requests:
-    """Requests to one service: so many at a time, within the budget, retried after a fault."""
+    """Requests to one service: limited in number, within the budget, retried after a fault."""
 
     def __init__(
         self, service: Service, limits: RequestLimits, budget: CostBudget, slots: asyncio.Semaphore
     ) -> None:
-        """slots: of the whole run, one of which a request takes."""
-        self._service, self._limits, self._budget, self._slots = service, limits, budget, slots
+        """slots: shared by all services of a run; each request takes one."""
+        self._service = service
+        self._limits = limits
+        self._budget = budget
+        self._slots = slots
+        self._service_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
         self._free = not (service.needs.cost or service.needs.network)
-        self._own_slots = asyncio.Semaphore(max(1, service.needs.concurrency))
 
     async def send(self, call: Call[Result], charge: Charge, record: Record) -> Result:
-        """The result of `call`, retried after a passing `ToolFailure`; raises the last one.
+        """Return the result of `call`, retried after a passing `ToolFailure`; raises the last one.
 
-        charge: adds dollars to what the item cost; record: stores that before each request. Between
-        tries it waits as long as the service asks, else twice as long each time.
+        charge: adds dollars to the item's cost; record: stores the item before each request.
+        Between tries it waits as long as the service asks, otherwise twice as long each time.
         """
         if reason := check_available(self._service):
             raise reason
-        async with self._own_slots:  # held between tries: they concern this service alone
+        async with self._service_slots:  # held between tries, which concern this service only
             number = 0
             while True:
                 try:
@@ -75,9 +84,11 @@ class Requests:
                 number += 1
 
     async def _send_once(self, call: Call[Result], charge: Charge, record: Record) -> Result:
-        estimate, limit = self._service.needs.cost, self._limits.timeout
+        estimate = self._service.needs.cost
+        timeout = self._limits.timeout
         async with self._slots:
-            spent, ceiling = self._budget.spent, self._budget.ceiling
+            spent = self._budget.spent
+            ceiling = self._budget.ceiling
             if not self._free and spent + estimate > ceiling + 1e-9:
                 raise ToolFailure(
                     "over_budget",
@@ -89,18 +100,18 @@ class Requests:
             await record()
             cost: float | None = None
             try:
-                result, cost = await asyncio.wait_for(call(), limit)
+                result, cost = await asyncio.wait_for(call(), timeout)
                 return result
             except asyncio.TimeoutError as error:  # it may have been paid for
-                reason = f"no answer within {limit:g} seconds"
+                reason = f"no answer within {timeout:g} seconds"
                 raise ToolFailure("timeout", reason, passing=True) from error
             except ToolFailure as failure:
                 cost = failure.cost or 0.0
                 raise
-            except Exception as error:  # other people's code: anything may come out of it
+            except Exception as error:  # a plugin may raise anything
                 cost = 0.0
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                    raise  # the disk's fault; it ends the run, which is resumed later
+                    raise  # the disk is full: the run ends and can be resumed
                 raise ToolFailure("error", f"{type(error).__name__}: {error}") from error
             finally:
                 if cost is not None:

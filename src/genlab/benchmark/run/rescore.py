@@ -1,4 +1,4 @@
-"""Score stored images again whose score is of another version of the scorer."""
+"""Score stored images again if their score comes from another version of the scorer."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from genlab.core.errors import GenlabError
 
 
 async def rescore(runner: Runner, run_id: str, versions: Mapping[str, str]) -> list[str]:
-    """Give each image of a run a score of these versions, where it has one of others.
+    """Score the images of a run again whose score has other versions than these.
 
-    No tool is asked. An image whose case or file is gone or has changed keeps its old score.
-    Returns a line on each of these, and on how many were scored. Raises a `GenlabError` where
-    another process does the run.
+    No tool is asked. An image keeps its old score if its case or file is gone or has changed.
+    Returns a line per such image, and one with the number of images that were scored. Raises a
+    `GenlabError` if the run is running in another process.
     """
     run = runner.store.run(run_id)
     with hold_lock(runner.folder, run_id):
-        older = [
+        outdated = [
             item
             for item in runner.store.items(run_id)
             if item.image and item.scoring is not None and item.scoring.versions != versions
         ]
-        if not older:
+        if not outdated:
             return [f"{run_id}: every score is of this version"]
         cases = await asyncio.to_thread(_load_cases, runner.store, run)
         pool = ScoringPool(runner.scorer or load_scorer(), runner.options.limits.scorers)
@@ -43,24 +43,25 @@ async def rescore(runner: Runner, run_id: str, versions: Mapping[str, str]) -> l
             if await asyncio.to_thread(find_saved, path, item.image_sha256) is None:
                 return f"{item.image} is gone or has changed; it keeps its old score"
             try:
-                end = await score_item(item, case, path, pool)
+                record_score = await score_item(item, case, path, pool)
             except ScoringError as fault:
                 return f"{item.image} keeps its old score: {fault}"
             item.evaluate()
-            end()
+            record_score()
             await asyncio.to_thread(runner.store.save_items, [item])
             return ""
 
         try:
-            lines = await asyncio.gather(*map(score_again, older))
+            reasons = await asyncio.gather(*map(score_again, outdated))
         finally:
             pool.close()
-    kept = [f"{run_id}: {line}" for line in lines if line]
-    return [*kept, f"{run_id}: {len(older) - len(kept)} of {len(older)} images are scored again"]
+    lines = [f"{run_id}: {reason}" for reason in reasons if reason]
+    scored = len(outdated) - len(lines)
+    return [*lines, f"{run_id}: {scored} of {len(outdated)} images are scored again"]
 
 
 def _load_cases(store: Store, run: Run) -> dict[str, Case | GenlabError]:
-    """The cases of a run by id, or why one cannot be used."""
+    """Load the cases of a run by id; a case that cannot be used is replaced by its error."""
     cases: dict[str, Case | GenlabError] = {}
     for stored in run.cases:
         try:

@@ -1,10 +1,10 @@
-"""Run cases through contenders: queue, generate, keep, score, record; cancel, kill and resume.
+"""Run cases through contenders: queue, generate, save, score, record; cancel, kill and resume.
 
 An item is queued; its request is recorded, with its cost, before it is sent; the image is on disk
-before the store says `generated`; a score or a reason ends it. So a resumed run knows which images
+before the store says `generated`; a score or a failure ends it. So a resumed run knows which images
 arrived (they are not requested again) and which requests were under way (they count as paid and
 are sent again). Not protected: an image under way at the moment of a kill, which only the service
-knows of; a runs' folder deleted by hand.
+knows of; a folder of runs deleted by hand.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 
 LOCK = ".lock"
-_PROBE = threading.Lock()  # a question holds the file's lock for a moment: one at a time
+_PROBE = threading.Lock()  # `is_locked` takes the file's lock for a moment: one thread at a time
 
 
 @dataclass(eq=False)
 class Runner:
     """Run cases through contenders. One object serves one event loop, of `threads.make_loop`.
 
-    Images go to `folder`/<run>/<tool>/<case>.png. options: how runs are done; scorer: the
-    project's own if None.
+    Images go to `folder`/<run>/<tool>/<case>.png. scorer: the project's scorer if None.
     """
 
     store: Store
@@ -59,7 +58,10 @@ class Runner:
     def configured(
         cls, store: Store, folder: Path, params: BenchmarkParams, **options: Any
     ) -> Runner:
-        """A runner with the limits and the judge of params.yaml."""
+        """Create a runner with the limits and the judge of params.yaml.
+
+        options: further fields of `RunOptions`.
+        """
         limits = RequestLimits(params.concurrency, params.timeout, params.retries)
         judge = StarJudge(params.judge) if params.judge else None
         return cls(store, folder, options=RunOptions(limits=limits, judge=judge, **options))
@@ -75,13 +77,14 @@ class Runner:
     ) -> str:
         """Queue every case for every contender; returns the run's id, the name of its folder.
 
-        It is today's date, with -2, -3, ... where that is taken. repeats: draws per case; max_cost:
-        dollars, 0 for free tools alone; server: whether a server resumes it. Nothing is sent before
-        `run`.
+        The id is today's date, with -2, -3, ... if that is taken. repeats: images per case and
+        contender; max_cost: dollars, 0 for free tools only; server: whether a server resumes the
+        run. Nothing is sent before `run`.
         """
         if not cases or not contenders:
             raise GenlabError("a run takes at least one case with consent, and one tool")
-        today, taken = date.today().isoformat(), {run.run_id for run in self.store.runs()}
+        today = date.today().isoformat()
+        taken = {run.run_id for run in self.store.runs()}
         for number in count(1):
             run_id = today if number == 1 else f"{today}-{number}"
             with suppress(FileExistsError):  # another process may have taken it just now
@@ -101,18 +104,19 @@ class Runner:
         return run_id
 
     async def run(self, run_id: str, *, again: bool = False) -> Run:
-        """Do all that is unfinished in a run; returns its record.
+        """Process the unfinished items of a run; returns the run's record.
 
         Skipped items are tried again (a key may be set now, or the ceiling higher); failed ones
-        with `again`. Raises a `GenlabError` where another process runs it, or a case or tool
-        has changed.
+        only with `again`. Raises a `GenlabError` if the run is running in another process, or if a
+        case or a tool has changed.
         """
         run = self.store.run(run_id)
         with hold_lock(self.folder, run_id):
             log = self.log(run_id)
-            ending, reason = "interrupted", ""
+            ending = "interrupted"
+            reason = ""
             try:
-                ending = await self._do(run, again)
+                ending = await self._process_items(run, again)
             except Exception as error:
                 reason = one_line(str(error))
                 raise
@@ -124,37 +128,37 @@ class Runner:
         return self.store.run(run_id)
 
     def cancel(self, run_id: str) -> None:
-        """End a run of this process: what has arrived is kept, nothing more is requested."""
+        """Cancel a run of this process: images that arrived are kept, no more are requested."""
         self._cancelled.add(run_id)
         for task in self._tasks.get(run_id, ()):
             task.cancel()
 
     def log(self, run_id: str) -> EventLog:
-        """The events of a run that this process does or is about to do."""
+        """Return the event log of a run that this process executes or is about to execute."""
         if run_id not in self._logs:
             log = self._logs[run_id] = EventLog(run_id)
             for item in self.store.items(run_id):
                 log.update(item)
         return self._logs[run_id]
 
-    async def _do(self, run: Run, again: bool) -> str:
-        """Do a run that is locked; returns its ending."""
+    async def _process_items(self, run: Run, again: bool) -> str:
+        """Process the items of a locked run; returns how the run ended."""
         log = self.log(run.run_id)
-        cases = self._cases.pop(run.run_id, None)  # of `start`: reading 100 takes half a second
+        cases = self._cases.pop(run.run_id, None)  # from `start`: reading 100 takes half a second
         if cases is None:
             cases = load_cases_of(self.store, run)
-        work = ItemProcessor(self.store, self.folder, run, cases, self.options, log, again)
+        processor = ItemProcessor(self.store, self.folder, run, cases, self.options, log, again)
         self.store.set_run(run.run_id, ending="", ended=None)
         pool = ScoringPool(self.scorer or load_scorer(), self.options.limits.scorers)
         try:
-            unfinished = await work.recover()
-            tasks = [asyncio.create_task(work.item(item, pool)) for item in unfinished]
+            unfinished = await processor.recover()
+            tasks = [asyncio.create_task(processor.process(item, pool)) for item in unfinished]
             self._tasks[run.run_id] = tasks
-            if run.run_id in self._cancelled:  # before it began
+            if run.run_id in self._cancelled:  # before the tasks began
                 self.cancel(run.run_id)
             await _wait_for_all(tasks)
             if run.run_id in self._cancelled:
-                await work.skip_rest()
+                await processor.skip_rest()
                 ending = "cancelled"
             else:
                 ending = "finished"
@@ -165,21 +169,21 @@ class Runner:
 
 
 def load_scorer() -> Scorer:
-    """The project's scorer, whose import takes a second."""
+    """Import the project's scorer, which takes a second."""
     from genlab.benchmark.scoring.scorer import score
 
     return score
 
 
 def lock_of(folder: Path, run_id: str) -> FileLock:
-    """The lock that the process holds which does a run."""
+    """Return the lock that the process executing a run holds."""
     (folder / run_id).mkdir(parents=True, exist_ok=True)
     return FileLock(folder / run_id / LOCK)
 
 
 @contextmanager
 def hold_lock(folder: Path, run_id: str) -> Iterator[None]:
-    """Hold a run's lock. Raises a `GenlabError` where another process holds it."""
+    """Hold a run's lock. Raises a `GenlabError` if another process holds it."""
     lock = lock_of(folder, run_id)
     try:
         with _PROBE:
@@ -195,7 +199,7 @@ def hold_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 
 def is_locked(folder: Path, run_id: str) -> bool:
-    """Whether a process does the run now."""
+    """Whether a process is executing the run now."""
     if not (folder / run_id / LOCK).exists():
         return False
     try:
@@ -206,14 +210,14 @@ def is_locked(folder: Path, run_id: str) -> bool:
 
 
 async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for all tasks; a bug or a full disk in one ends the others and is raised."""
+    """Wait for all tasks; if one raises (a bug, a full disk), cancel the others and raise that."""
     try:
         if tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
     finally:
         for task in tasks:
             task.cancel()
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for fault in ended:
-        if isinstance(fault, Exception):  # a cancellation is none
-            raise fault
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception):  # CancelledError is a BaseException
+            raise outcome

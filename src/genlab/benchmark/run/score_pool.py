@@ -1,4 +1,4 @@
-"""Scores in subprocesses: a scorer that crashes or hangs costs one image its score."""
+"""Score images in subprocesses: if the scorer crashes or hangs, one image has no score."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ ONE_THREAD = "genlab.benchmark.run.one_thread"
 SECONDS = 300.0
 
 Scorer = Callable[[Case, Path], "Score"]
-"""A case and a picture to a score, in another process."""
+"""Scores a picture of a case; called in a subprocess."""
 
 
 class ScoringError(Exception):
-    """The scorer gave no result: it crashed, hung or raised."""
+    """The scorer crashed, hung or raised."""
 
 
 class ScoringPool:
-    """Subprocesses that score, each an executor, so that a crash affects no other image."""
+    """Subprocesses that score images, one executor each, so that a crash affects no other image."""
 
     def __init__(self, scorer: Scorer, processes: int, seconds: float = SECONDS) -> None:
-        self._scorer, self._seconds = scorer, seconds
+        self._scorer = scorer
+        self._seconds = seconds
         self._idle: asyncio.Queue[ProcessPoolExecutor] = asyncio.Queue()
         for _ in range(processes):
             self._idle.put_nowait(_start_worker(scorer))
@@ -49,29 +50,30 @@ class ScoringPool:
             crashed = isinstance(error, BrokenProcessPool)
             fault = "'s process crashed" if crashed else f" took over {self._seconds:g} seconds"
             raise ScoringError(f"the scorer{fault}") from error
-        except Exception as error:  # a bug of the scorer costs this image its score, no more
+        except Exception as error:  # a bug in the scorer concerns this image only
             raise ScoringError(f"the scorer failed: {type(error).__name__}: {error}") from error
         finally:
             self._idle.put_nowait(worker)
 
     def close(self) -> None:
-        """End the processes, whatever they do; nobody waits for a score any more."""
+        """End the processes at once; no score is awaited any more."""
         while not self._idle.empty():
             runtime.kill_pool(self._idle.get_nowait())
 
 
 def _start_worker(scorer: Scorer) -> ProcessPoolExecutor:
-    """A process that imports the scorer at once, while images are generated."""
+    """Start a process that imports the scorer at once, while images are generated."""
     context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
-    # Imported once, in the server, which lives as long as this program: later runs begin at once.
+    # The fork server imports the scorer once and lives as long as this program: later runs need
+    # not wait for it.
     context.set_forkserver_preload([ONE_THREAD, scorer.__module__])
-    # As initializer: a task would never reach a worker whose parent is killed before it is sent.
+    # An initializer, not a task: a task never arrives if the parent is killed before it is sent.
     worker = ProcessPoolExecutor(1, mp_context=context, initializer=_prepare, initargs=(scorer,))
     worker.submit(int)  # the first task starts the process
     return worker
 
 
 def _prepare(scorer: Scorer) -> None:
-    """In a worker, once its argument is imported: ignore Ctrl-C, and exit with the parent."""
+    """Make a worker ignore Ctrl-C and exit with its parent; unpickling `scorer` imports it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     runtime.follow_parent()

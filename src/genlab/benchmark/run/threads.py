@@ -1,4 +1,4 @@
-"""Threads that a tool may keep for good, and event loops that use them."""
+"""Event loops for runs, whose threads a tool may block for ever."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,9 +10,9 @@ Result = TypeVar("Result")
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """A daemon thread per call: one that hangs takes none from others and ends with the process.
+    """Executor with a daemon thread per call: a call that hangs blocks neither others nor the exit.
 
-    A pool would have to be large, and the process would wait for its threads at the end.
+    A pool would have to be large, and the process would wait for its threads at exit.
     """
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
@@ -32,13 +32,13 @@ class DaemonThreads(ThreadPoolExecutor):
 
 
 def make_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop for runs: what they compute takes no thread from other loops."""
+    """Create an event loop for runs, which shares no threads with other loops."""
     loop = asyncio.new_event_loop()
     loop.set_default_executor(DaemonThreads())
     return loop
 
 
 def complete(work: Coroutine[Any, Any, Result]) -> Result:
-    """Do `work`, as `asyncio.run` does, in an event loop for runs."""
+    """Run a coroutine, as `asyncio.run` does, in an event loop for runs."""
     with asyncio.Runner(loop_factory=make_loop) as runner:
         return runner.run(work)
