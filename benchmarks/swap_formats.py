@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.exchange import label_studio, results, stars, votes
-from genlab.benchmark.leaderboard.agreement import strengths
+from genlab.benchmark.leaderboard.agreement import fit_bradley_terry
 from genlab.benchmark.leaderboard.standings import read_tables, split_votes
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import OUTCOMES, Contender
@@ -98,7 +98,7 @@ def swap_formats() -> Iterator[Result]:
         votes.export_votes(second, out["again"])
         equal["votes"] = out["votes"].read_bytes() == out["again"].read_bytes()
         theirs = pd.Series(json.loads(run_peer("arena-rank==0.1.1", RANK, out["votes"])))
-        found = strengths(*split_votes(read_tables(first).preferences), prior=0.0)
+        found = fit_bradley_terry(*split_votes(read_tables(first).preferences), prior=0.0)
         ours = pd.Series({tool: found[tool].value for tool in theirs.index})
         equal["arena-rank"] = bool(np.allclose(ours, theirs - theirs.mean(), atol=1e-6))
         tasks = folder / "tasks.json"

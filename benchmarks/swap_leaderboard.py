@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import Repeats, Result, benchmark, wall_seconds
-from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
+from genlab.benchmark.leaderboard.standings import rank_contenders, read_tables, summarize_raters
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
@@ -41,8 +41,8 @@ def show_leaderboard(path: Path) -> None:
     """Compute one leaderboard, from the file to the numbers."""
     with Store(path) as store:
         tables = read_tables(store)
-        standings = leaderboard(tables)
-        people(tables)
+        standings = rank_contenders(tables)
+        summarize_raters(tables)
     assert len(standings) == TOOLS
     assert all(standing.rank for standing in standings)
 
@@ -108,4 +108,4 @@ def is_ordered(scores: dict[tuple[str, str], list[float | None]]) -> bool:
 
     with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "s.sqlite3") as store:
         fill(store, tools, 7, outcome)
-        return [standing.contender for standing in leaderboard(read_tables(store))] == ids
+        return [standing.contender for standing in rank_contenders(read_tables(store))] == ids

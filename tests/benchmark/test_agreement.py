@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from genlab.benchmark.leaderboard import agreement
-from genlab.benchmark.leaderboard.agreement import LEAST, STARS, bounds, resample_means
+from genlab.benchmark.leaderboard.agreement import LEAST, STARS, confidence_bounds, resample_means
 
 RNG_SEED = 7
 
@@ -18,7 +18,7 @@ TEXTBOOK = (
 )
 
 
-def within(value: float, found: agreement.Finding) -> bool:
+def within(value: float, found: agreement.Estimate) -> bool:
     """Whether a value lies within an interval that is reported."""
     assert found.low is not None
     assert found.high is not None
@@ -28,11 +28,11 @@ def within(value: float, found: agreement.Finding) -> bool:
 def test_alpha_is_that_of_the_textbook() -> None:
     pictures = zip(*TEXTBOOK, strict=True)
     counts = np.array([[stars.count(star) for star in STARS] for stars in pictures])
-    found = agreement.alpha(counts)
+    found = agreement.krippendorff_alpha(counts)
     assert found.value == pytest.approx(0.815, abs=5e-4)
     assert found.n == 11  # the last picture has one rating
     assert within(0.815, found)
-    assert agreement.alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
+    assert agreement.krippendorff_alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
 
 
 def test_alpha_of_resamples_is_that_of_the_library() -> None:
@@ -53,16 +53,19 @@ def test_alpha_of_resamples_is_that_of_the_library() -> None:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (agreement.alpha(np.zeros((0, 5))), "too few"),
-        (agreement.alpha(np.tile([0, 0, 1, 0, 0], (20, 1))), "too few"),
-        (agreement.alpha(np.tile([0, 0, 2, 0, 0], (20, 1))), "the same"),
+        (agreement.krippendorff_alpha(np.zeros((0, 5))), "too few"),
+        (agreement.krippendorff_alpha(np.tile([0, 0, 1, 0, 0], (20, 1))), "too few"),
+        (agreement.krippendorff_alpha(np.tile([0, 0, 2, 0, 0], (20, 1))), "the same"),
         (agreement.spearman(np.random.default_rng(0).random((LEAST - 1, 2))), "too few"),
         (agreement.spearman(np.column_stack([[0.5] * 20, range(20)])), "the same"),
-        (agreement.strengths([("a", "b")] * 3)["a"], "too few"),
-        (agreement.strengths([*[("a", "b"), ("b", "a")] * 5, *[("c", "d")] * 5])["a"], "never"),
+        (agreement.fit_bradley_terry([("a", "b")] * 3)["a"], "too few"),
+        (
+            agreement.fit_bradley_terry([*[("a", "b"), ("b", "a")] * 5, *[("c", "d")] * 5])["a"],
+            "never",
+        ),
     ],
 )
-def test_what_cannot_be_known_says_why(found: agreement.Finding, why: str) -> None:
+def test_what_cannot_be_known_says_why(found: agreement.Estimate, why: str) -> None:
     assert found.value is None
     assert why in found.why
 
@@ -76,26 +79,26 @@ def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
         one, other = rng.choice(names, 2, replace=False)
         wins = rng.random() < 1 / (1 + np.exp(truth[other] - truth[one]))
         pairs.append((one, other) if wins else (other, one))
-    for name, found in agreement.strengths(pairs).items():
+    for name, found in agreement.fit_bradley_terry(pairs).items():
         assert within(truth[name], found)
         assert (found.high or 0) - (found.low or 0) < 0.6
-    order = agreement.strengths(pairs, prior=0.0)
-    doubled = agreement.strengths([*pairs, *[pair[::-1] for pair in pairs]], prior=0.0)
+    order = agreement.fit_bradley_terry(pairs, prior=0.0)
+    doubled = agreement.fit_bradley_terry([*pairs, *[pair[::-1] for pair in pairs]], prior=0.0)
     assert max(abs(found.value or 0) for found in doubled.values()) < 1e-6
-    ties = agreement.strengths(pairs, [("best", "worst")] * 200, prior=0.0)
-    twice = agreement.strengths(
+    ties = agreement.fit_bradley_terry(pairs, [("best", "worst")] * 200, prior=0.0)
+    twice = agreement.fit_bradley_terry(
         [*pairs * 2, *[("best", "worst"), ("worst", "best")] * 200], prior=0.0
     )
     for name in names:  # a tie is half a win for each
         assert ties[name].value == pytest.approx(twice[name].value, abs=1e-6)
     assert (ties["best"].value or 0) < (order["best"].value or 0)
-    always = agreement.strengths([("a", "b")] * 12)["a"]
+    always = agreement.fit_bradley_terry([("a", "b")] * 12)["a"]
     assert 0 < (always.low or 0) < (always.high or 0) < 10
-    assert agreement.strengths([]) == {}
+    assert agreement.fit_bradley_terry([]) == {}
 
 
 @pytest.mark.parametrize("n", [8, 20])
 def test_an_interval_of_few_items_covers_as_often_as_it_says(n: int) -> None:
     means = np.random.default_rng(RNG_SEED).normal(size=(n, 1500))
-    low, high = bounds(resample_means(means, bootstrap=800, seed=1), n)
+    low, high = confidence_bounds(resample_means(means, bootstrap=800, seed=1), n)
     assert 0.92 < np.mean((low <= 0) & (high >= 0)) < 0.98

@@ -16,7 +16,7 @@ from small_benchmark import Bench, Turned
 
 from genlab.benchmark import snapshot
 from genlab.benchmark.judge import StarJudge
-from genlab.benchmark.leaderboard.standings import leaderboard, read_tables
+from genlab.benchmark.leaderboard.standings import rank_contenders, read_tables
 from genlab.benchmark.leaderboard.table import tabulate
 from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.report import render_report
@@ -71,7 +71,7 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     tool = Turned()
     plain = bench.run(bench.cases(3), tool)
     run_id = plain[0].run_id
-    [before] = leaderboard(read_tables(bench.store, run_id))
+    [before] = rank_contenders(read_tables(bench.store, run_id))
     assert "judge" not in render_report(bench.store, run_id)
 
     answer = "I {see}. " * 300 + f"\n```json\n{STARS}\n```"
@@ -92,7 +92,7 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     judging = items[0].judging
     assert judging.judge == "cf/meta/eye, prompt 3"
     assert judging.answer.startswith("I {see}.")
-    [standing] = leaderboard(read_tables(bench.store, run_id))
+    [standing] = rank_contenders(read_tables(bench.store, run_id))
     assert (standing.score, standing.components) == (before.score, before.components)
     assert (standing.stars["judge"].mean, standing.stars["judge"].ratings) == (4, 3)
     assert "judge's stars" in tabulate([standing])[0]
@@ -139,7 +139,7 @@ def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, 
         assert len(server.requests) == 3  # it is tried as a tool is
         assert (item.status, item.score, item.failure_kind) == ("scored", 1.0, "")
         assert "judge: 1 of 1 pictures have no stars: " in render_report(bench.store, item.run_id)
-        [standing] = leaderboard(read_tables(bench.store, item.run_id))
+        [standing] = rank_contenders(read_tables(bench.store, item.run_id))
         assert standing.stars == {}
         # It is asked again when the run is resumed, until it has answered.
         for _ in range(2):
@@ -162,7 +162,7 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(bench: Bench, judge: Judg
         items = bench.resume(run_id, tool, judge=paid, max_cost=1.2)
         assert verdicts(bench.store, items) == [GIVEN] * 3
         assert len(server.requests) == len(tool.asked) == 3
-        assert leaderboard(read_tables(bench.store))[0].cost == pytest.approx(1.2)
+        assert rank_contenders(read_tables(bench.store))[0].cost == pytest.approx(1.2)
         (bench.runs / items[0].image).unlink()  # another image, which it has seen already
         assert bench.resume(run_id, tool, judge=paid)[0].cost == 0.4
         assert {item.status for item in bench.resume(run_id, tool, judge=paid)} == {"scored"}

@@ -12,11 +12,11 @@ from genlab.benchmark.leaderboard.agreement import LEAST
 from genlab.benchmark.leaderboard.standings import (
     STARS_LEAD,
     Standing,
-    leaderboard,
-    people,
+    rank_contenders,
     read_tables,
+    summarize_raters,
 )
-from genlab.benchmark.leaderboard.table import notes, tabulate
+from genlab.benchmark.leaderboard.table import list_notes, tabulate
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 
@@ -52,7 +52,7 @@ def make_store(
 
 
 def standings(store: Store, run_id: str | None = None, **options: Any) -> dict[str, Standing]:
-    rows = leaderboard(read_tables(store, run_id), **options)
+    rows = rank_contenders(read_tables(store, run_id), **options)
     return {standing.label: standing for standing in rows}
 
 
@@ -101,7 +101,7 @@ def test_draws_are_averaged_with_their_spread_and_models_have_a_row_each(tmp_pat
         store.create_run("r", "r", [{"case_id": f"c{i}"} for i in range(6)], models, repeats=2)
         drawn = [{"status": "scored", "score": score} for score in scores * 6]
         change_items(store, list(enumerate(drawn, 1)))
-        good, bad = leaderboard(read_tables(store))
+        good, bad = rank_contenders(read_tables(store))
     rows = [(row.label, row.rank, row.cases) for row in (good, bad)]
     assert rows == [("a (good)", 1, 6), ("a (bad)", 2, 6)]
     assert (good.score, bad.score) == (pytest.approx(0.8), pytest.approx(0.3))
@@ -143,7 +143,7 @@ def test_versions_of_a_tool_have_a_strength_each(tmp_path: Path) -> None:
             store.prefer("ada", first + 1, first + 2)
             store.prefer("ada", first + 2, first)
         names = [*(f"a, {version.contender_id}" for version in versions), "b"]
-        old, new, other = (people(read_tables(store)).strengths[name] for name in names)
+        old, new, other = (summarize_raters(read_tables(store)).strengths[name] for name in names)
     assert (old.value or 0) < (other.value or 0) < (new.value or 0)
     assert (old.n, new.n, other.n) == (12, 12, 24)
 
@@ -157,14 +157,14 @@ def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> N
         assert (a.score, a.scored, a.cases, a.older) == (pytest.approx(0.4), 5, 6, 6)
         assert a.components == {"identity": pytest.approx(0.4)}
         assert (gone.score, gone.rank, gone.older, gone.components) == (None, None, 6, {})
-        assert any("12 scores" in note for note in notes(list(found.values())))
+        assert any("12 scores" in note for note in list_notes(list(found.values())))
         assert (one["a"].score, one["a"].older) == (pytest.approx(0.2), 0)
-        assert not any("older" in note for note in notes(list(one.values())))
+        assert not any("older" in note for note in list_notes(list(one.values())))
         for image in {item.image_sha256 for item in store.items(FIRST)}:
             store.rate("run_item", image, "ada", 3, "blind")
         # The images of the two runs' items are the same where their ids are.
-        assert people(read_tables(store)).spearman.n == 0
-        assert people(read_tables(store, FIRST)).spearman.n == 12
+        assert summarize_raters(read_tables(store)).spearman.n == 0
+        assert summarize_raters(read_tables(store, FIRST)).spearman.n == 12
 
 
 def test_stars_weigh_images_alike_and_contexts_are_never_pooled(tmp_path: Path) -> None:
@@ -185,12 +185,15 @@ def test_stars_weigh_images_alike_and_contexts_are_never_pooled(tmp_path: Path) 
 
 def test_blind_stars_lead_once_there_are_enough(tmp_path: Path) -> None:
     with make_store(tmp_path, {"a": [0.9] * 6, "b": [0.5] * 6}) as store:
-        assert "blind stars" not in tabulate(leaderboard(read_tables(store)))[0]
+        assert "blind stars" not in tabulate(rank_contenders(read_tables(store)))[0]
         for item in store.items():
             for rater in ("ada", "mary"):
                 stars = 1 if item.tool_id == "a" else 5
                 store.rate("run_item", item.image_sha256, rater, stars, "blind")
-        found, agreed = leaderboard(read_tables(store)), people(read_tables(store)).alpha
+        found, agreed = (
+            rank_contenders(read_tables(store)),
+            summarize_raters(read_tables(store)).alpha,
+        )
     assert (agreed.n, agreed.value) == (12, pytest.approx(1))
     assert [(row.label, row.stars["blind"].ratings) for row in found] == [("b", 12), ("a", 12)]
     assert STARS_LEAD <= 12

@@ -8,7 +8,7 @@ import pytest
 from small_benchmark import Bench, Turned, change_items, faceless_score, make_case
 
 from genlab.benchmark import snapshot
-from genlab.benchmark.leaderboard.standings import leaderboard, read_tables
+from genlab.benchmark.leaderboard.standings import rank_contenders, read_tables
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.run.rescore import rescore
 from genlab.benchmark.run.threads import complete
@@ -41,7 +41,7 @@ class World(Bench):
 
     def outs(self, run_id: str) -> dict[str, Any]:
         items = self.store.items(run_id)
-        return snapshot.list_standings(leaderboard(read_tables(self.store, run_id)), items)
+        return snapshot.list_standings(rank_contenders(read_tables(self.store, run_id)), items)
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> N
         old, new = ((world.runs / each.image).with_suffix(suffix) for each in (image, kept))
         assert new.read_bytes() == old.read_bytes()
     # Over all runs the image and its copy are one draw.
-    [both] = [row for row in leaderboard(read_tables(world.store)) if row.tool_id == "paid"]
+    [both] = [row for row in rank_contenders(read_tables(world.store)) if row.tool_id == "paid"]
     assert (both.spread, both.cases, both.score) == (None, 2, 1.0)
     # What the images cost, and what people said of them, is unchanged.
     assert world.outs(second) == outs
-    standings = leaderboard(read_tables(world.store, second))
+    standings = rank_contenders(read_tables(world.store, second))
     assert {s.label: [each.mean for each in s.stars.values()] for s in standings} == {
         "paid": [4.0],
         "free": [],

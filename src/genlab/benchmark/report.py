@@ -18,8 +18,15 @@ from genlab import __version__
 from genlab.benchmark.cases import Case, load_stored_case
 from genlab.benchmark.cases.photographs import read_photograph, shrink
 from genlab.benchmark.judge import describe_unrated
-from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
-from genlab.benchmark.leaderboard.table import WORDS, findings, notes, number, sentence, tabulate
+from genlab.benchmark.leaderboard.standings import rank_contenders, read_tables, summarize_raters
+from genlab.benchmark.leaderboard.table import (
+    WORDS,
+    describe_estimate,
+    format_number,
+    list_estimates,
+    list_notes,
+    tabulate,
+)
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Run
@@ -35,8 +42,8 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
     """The report of a run as HTML. Raises a `GenlabError` where there is no such run."""
     run, items = store.run(run_id), store.items(run_id)
     tables = read_tables(store, run_id)
-    standings = leaderboard(tables, bootstrap=bootstrap, seed=seed)
-    found = people(tables, bootstrap=bootstrap, seed=seed)
+    standings = rank_contenders(tables, bootstrap=bootstrap, seed=seed)
+    found = summarize_raters(tables, bootstrap=bootstrap, seed=seed)
     order = [standing.contender for standing in standings]
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
     versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several
@@ -46,7 +53,7 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["score"] = number
+    environment.filters["score"] = format_number
     environment.filters["grade"] = grade
     environment.filters["words"] = lambda name: str(name).replace("_", " ")
     source = resources.files("genlab.benchmark") / "templates" / "report.html.j2"
@@ -56,8 +63,10 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         standings=standings,
         table=tabulate(standings),
         words=WORDS,
-        notes=[*notes(standings), *describe_unrated(items)],
-        findings={name: sentence(finding) for name, finding in findings(found).items()},
+        notes=[*list_notes(standings), *describe_unrated(items)],
+        findings={
+            name: describe_estimate(finding) for name, finding in list_estimates(found).items()
+        },
         versions={name: " and ".join(values) for name, values in sorted(versions.items())},
         bootstrap=bootstrap,
         genlab=__version__,

@@ -13,7 +13,7 @@ from typing import Any
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.leaderboard.chart import draw_scores
-from genlab.benchmark.leaderboard.standings import Standing, leaderboard, read_tables
+from genlab.benchmark.leaderboard.standings import Standing, rank_contenders, read_tables
 from genlab.benchmark.report import render_report
 from genlab.benchmark.run.rescore import rescore
 from genlab.benchmark.run.runner import Runner
@@ -48,7 +48,7 @@ def write_snapshot(
         for line in complete(rescore(runner, run_id, versions())):
             print(line, flush=True)
         follow(runner, run_id)
-        standings = leaderboard(read_tables(store, run_id), bootstrap=bootstrap, seed=seed)
+        standings = rank_contenders(read_tables(store, run_id), bootstrap=bootstrap, seed=seed)
         items = store.items(run_id)
         write_text(path, render_report(store, run_id, bootstrap=bootstrap, seed=seed))
     results = list_standings(standings, items)

@@ -15,8 +15,14 @@ from rich.table import Table
 
 from genlab.benchmark.cases import Case, load_cases, split_by_consent
 from genlab.benchmark.judge import describe_unrated, estimate_cost
-from genlab.benchmark.leaderboard.standings import leaderboard, people, read_tables
-from genlab.benchmark.leaderboard.table import WORDS, findings, notes, sentence, tabulate
+from genlab.benchmark.leaderboard.standings import rank_contenders, read_tables, summarize_raters
+from genlab.benchmark.leaderboard.table import (
+    WORDS,
+    describe_estimate,
+    list_estimates,
+    list_notes,
+    tabulate,
+)
 from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import choose_tools, load_tools, make_contenders
 from genlab.benchmark.run.runner import Runner
@@ -87,8 +93,8 @@ def name_folder(runs: Path) -> str:
 def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
     """Print the leaderboard of a run (None: of all), and what people's answers say."""
     tables = read_tables(store, run_id)
-    standings = leaderboard(tables)
-    found = people(tables)
+    standings = rank_contenders(tables)
+    found = summarize_raters(tables)
     if as_json:
         rows = [standing.model_dump() for standing in standings]
         listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
@@ -103,10 +109,10 @@ def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False)
         table.add_row(*map(escape, row.values()))
     _show(table)
     unrated = describe_unrated(store.items(run_id)) if run_id else []
-    for line in (*notes(standings), *unrated):
+    for line in (*list_notes(standings), *unrated):
         typer.echo(line)
-    for name, finding in findings(found).items():
-        typer.echo(f"{name}: {sentence(finding)}")
+    for name, finding in list_estimates(found).items():
+        typer.echo(f"{name}: {describe_estimate(finding)}")
 
 
 def show_tools(tools: Mapping[str, ImageTool]) -> None:

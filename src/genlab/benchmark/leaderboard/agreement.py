@@ -25,7 +25,7 @@ STARS = range(1, 6)
 Pair = tuple[str, str]
 
 
-class Finding(BaseModel):
+class Estimate(BaseModel):
     """A number with its 95 % interval and sample size, or `why` there is none."""
 
     value: float | None = None
@@ -48,7 +48,7 @@ def resample_means(values: Floats, *, bootstrap: int, seed: int) -> Floats:
         return sums / counts
 
 
-def bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats]:
+def confidence_bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats]:
     """Lower and upper bound of each column of `resampled` (b, m), of n items each; nan below two.
 
     The percentile interval is too narrow for few items: its quantiles are moved out so that a mean
@@ -66,7 +66,9 @@ def bounds(resampled: Floats, n: npt.NDArray[Any] | int) -> tuple[Floats, Floats
     return low, high
 
 
-def alpha(counts: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Finding:
+def krippendorff_alpha(
+    counts: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0
+) -> Estimate:
     """Krippendorff's ordinal α of stars: 1 full agreement, 0 chance, below 0 disagreement.
 
     counts: (images, 5), how many people gave 1 to 5 stars. Images that fewer than two people rated
@@ -97,7 +99,7 @@ def _alphas(counts: npt.NDArray[Any], weights: npt.NDArray[Any]) -> Floats:
         return np.where(expected > 0, 1 - observed / expected, np.nan)
 
 
-def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Finding:
+def spearman(pairs: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0) -> Estimate:
     """Spearman's rank correlation; pairs: (images, 2), machine score and people's mean stars.
 
     The interval is the bootstrap's over images.
@@ -134,7 +136,7 @@ def _measure(
     *,
     bootstrap: int,
     seed: int,
-) -> Finding:
+) -> Estimate:
     """A statistic of items (n, m) with its bootstrap interval.
 
     statistic: of the items, each as often as weights (b, n) say; what: the items in words;
@@ -142,19 +144,19 @@ def _measure(
     """
     n = len(items)
     if n < LEAST:
-        return Finding(n=n, why=f"too few {what}: {n}, at least {LEAST}")
+        return Estimate(n=n, why=f"too few {what}: {n}, at least {LEAST}")
     [value] = statistic(items, np.ones((1, n), dtype=np.int64))
     if np.isnan(value):
-        return Finding(n=n, why=undefined)
+        return Estimate(n=n, why=undefined)
     draws = np.random.default_rng(seed).integers(n, size=(bootstrap, n))
     weights = np.stack([np.bincount(rows, minlength=n) for rows in draws])
-    [low], [high] = bounds(statistic(items, weights)[:, None], n)
-    return Finding(value=value, low=low, high=high, n=n)
+    [low], [high] = confidence_bounds(statistic(items, weights)[:, None], n)
+    return Estimate(value=value, low=low, high=high, n=n)
 
 
-def strengths(
+def fit_bradley_terry(
     preferences: Sequence[Pair], ties: Sequence[Pair] = (), *, prior: float = PRIOR
-) -> dict[str, Finding]:
+) -> dict[str, Estimate]:
     """Bradley-Terry strengths in logits, mean 0, by contender; preferences: (preferred, other).
 
     A contender 1 logit above another is preferred 73 times in 100. A tie is half a win for each.
@@ -177,17 +179,17 @@ def strengths(
     elif connected_components(wins, directed=False)[0] > 1:
         why = "some contenders were never compared with the others, not even through a third"
     if why:
-        return {tool: Finding(n=taken[tool], why=why) for tool in tools}
-    mode, covariance = _fit_strengths(wins, prior)
+        return {tool: Estimate(n=taken[tool], why=why) for tool in tools}
+    mode, covariance = _fit_posterior(wins, prior)
     spread = 1.96 * np.sqrt(np.diag(covariance))
     ends = (mode, mode - spread, mode + spread)
     return {
-        tool: Finding(value=value, low=low, high=high, n=taken[tool])
+        tool: Estimate(value=value, low=low, high=high, n=taken[tool])
         for tool, value, low, high in zip(tools, *(end.tolist() for end in ends), strict=True)
     }
 
 
-def _fit_strengths(wins: Floats, prior: float) -> tuple[Floats, Floats]:
+def _fit_posterior(wins: Floats, prior: float) -> tuple[Floats, Floats]:
     """Mode (m,) and covariance (m, m) of strengths relative to their mean; wins: (m, m)."""
     size = len(wins)
     played = wins + wins.T

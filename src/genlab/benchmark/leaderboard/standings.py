@@ -23,13 +23,13 @@ from pydantic import BaseModel
 from genlab.benchmark.leaderboard.agreement import (
     LEAST,
     STARS,
-    Finding,
+    Estimate,
     Pair,
-    alpha,
-    bounds,
+    confidence_bounds,
+    fit_bradley_terry,
+    krippendorff_alpha,
     resample_means,
     spearman,
-    strengths,
 )
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run
@@ -106,12 +106,12 @@ class Standing(BaseModel):
     older: int
 
 
-class People(BaseModel):
+class RaterStatistics(BaseModel):
     """How blind raters agree among themselves and with the machine, and whom they prefer."""
 
-    alpha: Finding
-    spearman: Finding
-    strengths: dict[str, Finding]
+    alpha: Estimate
+    spearman: Estimate
+    strengths: dict[str, Estimate]
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def read_tables(store: Store, run_id: str | None = None) -> Tables:
     )
 
 
-def leaderboard(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> list[Standing]:
+def rank_contenders(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> list[Standing]:
     """The standings; ranked rows first, the best first.
 
     The order is that of blind stars where every ranked row has at least STARS_LEAD of them.
@@ -163,7 +163,7 @@ def leaderboard(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> list
     return sorted(standings, key=order)
 
 
-def people(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> People:
+def summarize_raters(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> RaterStatistics:
     """Agreement of blind ratings and strengths from preferences, or why there is none."""
     ratings = tables.ratings.query("context == 'blind'")
     items = tables.items.query("image_sha256 != ''")
@@ -171,11 +171,11 @@ def people(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> People:
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
     once = ratings.drop_duplicates(["image_sha256", "rater"])
     counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
-    found = strengths(*split_votes(tables.preferences))
+    found = fit_bradley_terry(*split_votes(tables.preferences))
     labels = [tables.contenders[name].label for name in found]
     names = [x if labels.count(x) == 1 else f"{x}, {n}" for x, n in zip(labels, found, strict=True)]
-    return People(
-        alpha=alpha(counts.to_numpy(), bootstrap=bootstrap, seed=seed),
+    return RaterStatistics(
+        alpha=krippendorff_alpha(counts.to_numpy(), bootstrap=bootstrap, seed=seed),
         spearman=spearman(both.to_numpy(dtype=np.float64), bootstrap=bootstrap, seed=seed),
         strengths=dict(zip(names, found.values(), strict=True)),
     )
@@ -245,7 +245,7 @@ def _ranking(items: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dic
     both = np.hstack([values, values[:, one] - values[:, other]])
     counts = np.isfinite(both).sum(axis=0)
     known, shared = np.split(counts, [values.shape[1]])
-    lows, highs = bounds(resample_means(both, bootstrap=bootstrap, seed=seed), counts)
+    lows, highs = confidence_bounds(resample_means(both, bootstrap=bootstrap, seed=seed), counts)
     low, least = np.split(lows, [values.shape[1]])
     high, most = np.split(highs, [values.shape[1]])
     ranks = np.ones(len(known), dtype=int)

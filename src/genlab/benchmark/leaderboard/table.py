@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from genlab.benchmark.leaderboard.agreement import Finding
-from genlab.benchmark.leaderboard.standings import STARS_LEAD, People, Standing
+from genlab.benchmark.leaderboard.agreement import Estimate
+from genlab.benchmark.leaderboard.standings import STARS_LEAD, RaterStatistics, Standing
 
 NOTE = (
     "The ranking mean counts refusals, time-outs and missing faces as 0; it leaves out faults of a"
@@ -27,11 +27,11 @@ def tabulate(standings: Sequence[Standing]) -> list[dict[str, str]]:
         {
             "rank": str(s.rank or NONE),
             "contender": s.label,
-            "score": number(s.score),
+            "score": format_number(s.score),
             "95 %": _between(s.low, s.high),
-            "mean over scored": number(s.scored_mean),
-            "reference score": number(s.reference),
-            "spread of draws": number(s.spread),
+            "mean over scored": format_number(s.scored_mean),
+            "reference score": format_number(s.reference),
+            "spread of draws": format_number(s.spread),
             "scored cases": f"{s.scored} of {s.cases}",
             "blind stars": _stars(s, "blind"),
             "grid stars": _stars(s, "grid"),
@@ -50,7 +50,7 @@ def tabulate(standings: Sequence[Standing]) -> list[dict[str, str]]:
     return [{name: row[name] for name in shown} for row in rows]
 
 
-def notes(standings: Sequence[Standing]) -> list[str]:
+def list_notes(standings: Sequence[Standing]) -> list[str]:
     """What a reader has to know about the table, a sentence each."""
     older = sum(standing.older for standing in standings)
     found = [NOTE, UNVALIDATED]
@@ -64,7 +64,7 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     return found
 
 
-def findings(found: People) -> dict[str, Finding]:
+def list_estimates(found: RaterStatistics) -> dict[str, Estimate]:
     """What people's answers say, by its name."""
     return {
         "Agreement among blind raters (Krippendorff's α)": found.alpha,
@@ -76,20 +76,20 @@ def findings(found: People) -> dict[str, Finding]:
     }
 
 
-def sentence(finding: Finding) -> str:
+def describe_estimate(finding: Estimate) -> str:
     """A finding in words."""
     if finding.value is None:
         return f"not known: {finding.why}"
     return f"{finding.value:.2f} ({_between(finding.low, finding.high)}, n = {finding.n})"
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Two decimals, or a dash."""
     return NONE if value is None else f"{value:.2f}"
 
 
 def _between(low: float | None, high: float | None) -> str:
-    return NONE if low is None else f"{number(low)} to {number(high)}"
+    return NONE if low is None else f"{format_number(low)} to {format_number(high)}"
 
 
 def _stars(standing: Standing, context: str) -> str:

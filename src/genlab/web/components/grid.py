@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from genlab.benchmark.cases import Case, load_run_case
-from genlab.benchmark.leaderboard.table import number
+from genlab.benchmark.leaderboard.table import format_number
 from genlab.benchmark.report import grade
 from genlab.benchmark.store.items import FINISHED, STATUSES, ItemResult
 from genlab.benchmark.store.repository import Store
@@ -93,10 +93,10 @@ def badge(item: ItemResult) -> str:
     if item.score_reference is not None:
         values = {"reference score": item.score_reference, **values}
     rows = "".join(
-        f"<tr><td>{text(name.replace('_', ' '), 30)}</td><td>{number(value)}</td></tr>"
+        f"<tr><td>{text(name.replace('_', ' '), 30)}</td><td>{format_number(value)}</td></tr>"
         for name, value in values.items()
     )
     return (
-        f'<details class="b-badge"><summary class="b-{colour}">{number(item.score)}'
+        f'<details class="b-badge"><summary class="b-{colour}">{format_number(item.score)}'
         f"</summary><table>{rows}</table></details>"
     )

@@ -11,13 +11,19 @@ from genlab.benchmark.cases import split_by_consent
 from genlab.benchmark.judge import describe_unrated, estimate_cost
 from genlab.benchmark.leaderboard.standings import (
     SUBJECT,
-    People,
+    RaterStatistics,
     Standing,
-    leaderboard,
-    people,
+    rank_contenders,
     read_tables,
+    summarize_raters,
 )
-from genlab.benchmark.leaderboard.table import findings, notes, number, sentence, tabulate
+from genlab.benchmark.leaderboard.table import (
+    describe_estimate,
+    format_number,
+    list_estimates,
+    list_notes,
+    tabulate,
+)
 from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.service.jobs import jobs
@@ -269,7 +275,7 @@ def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
         for term in explain_item(jobs().store, chosen):
             left, right = st.columns([1, 2])
             left.image(term.overlay, caption="red: where the term loses")
-            right.markdown(f"**{label(label_term(term))}**: {number(term.value)}")
+            right.markdown(f"**{label(label_term(term))}**: {format_number(term.value)}")
             right.markdown(label(term.sentence))
 
 
@@ -298,10 +304,12 @@ def compare(run: Run) -> None:
 
 
 @fresh
-def read_standings(store: Path, log: Path, run_id: str | None) -> tuple[list[Standing], People]:
+def read_standings(
+    store: Path, log: Path, run_id: str | None
+) -> tuple[list[Standing], RaterStatistics]:
     """Leaderboard and people's answers. store, log: files whose change makes them out of date."""
     tables = read_tables(jobs().store, run_id)
-    return leaderboard(tables), people(tables)
+    return rank_contenders(tables), summarize_raters(tables)
 
 
 def show_ranking(run: Run | None = None) -> None:
@@ -314,10 +322,10 @@ def show_ranking(run: Run | None = None) -> None:
         return
     st.dataframe(pd.DataFrame(tabulate(standings)).map(line), hide_index=True)
     unrated = describe_unrated(jobs().store.items(run.run_id)) if run else []
-    for note in (*notes(standings), *unrated):
+    for note in (*list_notes(standings), *unrated):
         st.caption(label(note))
-    for name, finding in findings(found).items():
-        st.markdown("- " + label(f"{name}: {sentence(finding)}"))
+    for name, finding in list_estimates(found).items():
+        st.markdown("- " + label(f"{name}: {describe_estimate(finding)}"))
 
 
 def main() -> None:
