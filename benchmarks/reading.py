@@ -46,7 +46,7 @@ if __name__ == "__main__":
     params = load_params().with_overrides(workers=int(workers))
     source = SourceParams(path=folder, size=64, channels="rgb")
     pictures = read_pictures(source, Path(output), partial(spread, params=params))
-    assert pictures.decoded.levels.shape[1:] == (64, 64, 3)
+    assert pictures.fitted.levels.shape[1:] == (64, 64, 3)
 """
 TORCHVISION = """
 import sys
@@ -109,7 +109,7 @@ def conventions() -> Iterator[Result]:
         with tempfile.TemporaryDirectory() as folder:
             read = read_pictures(SourceParams(path=str(write(Path(folder, "x"), pictures, labels))))
         classes = [read.classes[label] if label >= 0 else None for label in read.labels]
-        rows = (levels.tobytes() for levels in read.decoded.levels)
+        rows = (levels.tobytes() for levels in read.fitted.levels)
         same.append(dict(zip(rows, classes, strict=True)) == expected)
     tasks = own_data.draw_tasks(60)
     whole = sorted(map(str, own_data.list_grids(tasks)))

@@ -94,8 +94,8 @@ class TrainedModel:
             source = self.params.dataset(self.name).source
             stated = {**(source.effective() if source else {}), **stated}
         pictures = read_pictures(SourceParams.model_validate(stated))
-        names = [pictures.collection.names[row] for row in pictures.decoded.facts.rows]
-        return Batch(pictures.decoded.levels, names)
+        names = [pictures.collection.names[row] for row in pictures.fitted.facts.rows]
+        return Batch(pictures.fitted.levels, names)
 
     def _check(self, items: Items) -> Items:
         wanted = self.model.architecture.item_shape

@@ -77,7 +77,7 @@ def read(path: Path | str, **options: Any) -> OwnPictures:
 
 def is_right(pictures: OwnPictures, count: int = COUNT, near: float = 2.0) -> bool:
     """Whether the pictures are the ones that were drawn, with two classes."""
-    levels = pictures.decoded.levels.astype(float).mean(axis=3)
+    levels = pictures.fitted.levels.astype(float).mean(axis=3)
     upper, lower = levels[:, : SIDE // 2].mean((1, 2)), levels[:, SIDE // 2 :].mean((1, 2))
     bright = levels[:, :, ::2].mean((1, 2)) > levels[:, :, 1::2].mean((1, 2)) + 30
     names = np.array(pictures.classes)[pictures.labels]
@@ -152,7 +152,7 @@ def turned(folder: Path, variant: tuple[str, int]) -> bool:
 
     write_folders(folder, save, f".{kind.lower()}")
     # A mirrored picture has its bright columns at the other parity: classes are those of folders.
-    levels = read(folder).decoded.levels.astype(float)
+    levels = read(folder).fitted.levels.astype(float)
     return bool(
         (levels[:, : SIDE // 2].mean((1, 2, 3)) > levels[:, SIDE // 2 :].mean((1, 2, 3)) + 60).all()
     )
@@ -197,7 +197,7 @@ def more_than_is_read(folder: Path) -> bool:
 @case("masks_of_zero_and_one", np.uint8, np.bool_, np.int64, np.float32)
 def array(folder: Path, kind: Any) -> bool:
     np.savez(folder / "masks.npz", x=(ROWS > 100).astype(kind), y=CLASSES)
-    return set(np.unique(read(folder / "masks.npz").decoded.levels)) == {0, 255}
+    return set(np.unique(read(folder / "masks.npz").fitted.levels)) == {0, 255}
 
 
 @case("masks_of_zero_and_one", "L", "1")
@@ -206,7 +206,7 @@ def files(folder: Path, mode: str) -> bool:
         mask = Image.fromarray((pixels > 100).astype(np.uint8))
         (mask if mode == "L" else mask.point(lambda v: 255 * v).convert("1")).save(file)
 
-    return set(np.unique(read(write_folders(folder, save)).decoded.levels)) == {0, 255}
+    return set(np.unique(read(write_folders(folder, save)).fitted.levels)) == {0, 255}
 
 
 @case("png16", ".png", ".tif", ".pgm")

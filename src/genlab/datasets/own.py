@@ -124,7 +124,7 @@ def generate_own(
     require_enough(pictures)
     rows = pictures.retained_rows
     everything = ImageSet(
-        shape=pictures.decoded.levels.shape[1:],
+        shape=pictures.fitted.levels.shape[1:],
         labels=pictures.labels[rows],
         groups=pictures.groups[rows],
         read=lambda indices: read_rows(levels, rows[indices]),
@@ -214,7 +214,7 @@ def compare_content(params: Params, name: str) -> list[str]:
     before = zip(kept, [[*manifest["labels"], None][label] for label in images.labels], strict=True)
     rows = pictures.retained_rows
     names = [[*pictures.classes, None][label] for label in pictures.labels[rows]]
-    now = zip(pictures.decoded.levels[rows], names, strict=True)
+    now = zip(pictures.fitted.levels[rows], names, strict=True)
     sides = ([(levels.tobytes(), label) for levels, label in side] for side in (before, now))
     return _count_changes(name, *sides)
 
@@ -241,7 +241,7 @@ def add_section(name: str, source: SourceParams, items: OwnItems, path: Path) ->
         found = {"kind": "grids", "size": items.side}
         model: dict[str, float] = dict(suggest_model(items.side, "grids"))
     else:
-        plan = items.decoded.plan
+        plan = items.fitted.plan
         found = {"size": plan.size}
         free = 1.0 if plan.channels == 3 else 0.25  # nats per latent
         model = {**suggest_model(plan.size, "images"), "free_bits": free}

@@ -27,7 +27,7 @@ def read(path: Path, **options: Any) -> OwnPictures:
 def label_by_pixels(pictures: OwnPictures) -> dict[bytes, str | None]:
     """The class of each picture, by its pixels."""
     names = [pictures.classes[label] if label >= 0 else None for label in pictures.labels]
-    rows = (levels.tobytes() for levels in pictures.decoded.levels)
+    rows = (levels.tobytes() for levels in pictures.fitted.levels)
     return dict(zip(rows, names, strict=True))
 
 

@@ -58,9 +58,9 @@ def test_class_folders_and_archives_of_them_are_the_same_set(tmp_path: Path, kin
         path = pack(folder, kind)
     pictures = read(path)
     assert pictures.classes == ["cat", "dog"]
-    np.testing.assert_array_equal(pictures.decoded.levels, expected.decoded.levels)
+    np.testing.assert_array_equal(pictures.fitted.levels, expected.fitted.levels)
     np.testing.assert_array_equal(pictures.labels, [0] * 5 + [1] * 5)
-    np.testing.assert_array_equal(expected.decoded.levels[5, ..., 0], stripes(1, 100))
+    np.testing.assert_array_equal(expected.fitted.levels[5, ..., 0], stripes(1, 100))
 
 
 @pytest.mark.parametrize("below", ["", "wrapper/"])
@@ -124,7 +124,7 @@ def test_a_damaged_picture_is_named_and_left_out_up_to_a_share(tmp_path: Path) -
     (folder / "dog/7.png").write_bytes(b"")
     pictures = read(folder)
     assert len(pictures.labels) == 199
-    assert "dog/7.png" in pictures.decoded.facts.unreadable[0]
+    assert "dog/7.png" in pictures.fitted.facts.unreadable[0]
     with pytest.raises(GenlabError) as refused:
         read(folder, unreadable="refuse")
     assert "dog/7.png" in str(refused.value)
@@ -141,8 +141,8 @@ def test_colour_among_grey_pictures_makes_all_of_them_colour(tmp_path: Path) -> 
     red = np.stack([stripes(0, 9), stripes(0, 9) // 2, stripes(0, 9) // 3], axis=-1)
     Image.fromarray(red).save(folder / "cat/77.png")
     pictures = read(folder)
-    assert pictures.decoded.levels.shape == (300, SIDE, SIDE, 3)
-    assert read(folder, channels="grey").decoded.levels.shape == (300, SIDE, SIDE, 1)
+    assert pictures.fitted.levels.shape == (300, SIDE, SIDE, 3)
+    assert read(folder, channels="grey").fitted.levels.shape == (300, SIDE, SIDE, 1)
 
 
 @pytest.mark.parametrize("fit", ["crop", "pad", "stretch"])
@@ -151,7 +151,7 @@ def test_pictures_that_are_no_squares_are_fitted(tmp_path: Path, fit: str) -> No
     wide[:, :16] = 255
     for number in range(3):
         Image.fromarray(wide).save(tmp_path / f"{number}.png")
-    levels = read(tmp_path, fit=fit, background="black").decoded.levels[0, ..., 0]
+    levels = read(tmp_path, fit=fit, background="black").fitted.levels[0, ..., 0]
     assert levels.shape == (32, 32)
     assert {"crop": 0, "pad": 0, "stretch": 255}[fit] == levels[0, 0]
     assert {"crop": 0, "pad": 255, "stretch": 255}[fit] == levels[16, 0]
@@ -189,8 +189,8 @@ def test_arrays_give_the_same_pictures_under_every_name_and_scale(
     np.savez(tmp_path / "set.npz", **ARRAYS[name])
     pictures = read(tmp_path / "set.npz")
     assert pictures.classes == ["0", "1"]
-    assert {row.tobytes() for row in pictures.decoded.levels} == {row.tobytes() for row in ROWS}
-    bright = [row[:, ::2].mean() > row[:, 1::2].mean() + 50 for row in pictures.decoded.levels]
+    assert {row.tobytes() for row in pictures.fitted.levels} == {row.tobytes() for row in ROWS}
+    bright = [row[:, ::2].mean() > row[:, 1::2].mean() + 50 for row in pictures.fitted.levels]
     np.testing.assert_array_equal(pictures.labels, bright)
     splits = {"medmnist": {"train", "val", "test"}, "keras": {"train", "test"}}
     assert set(pictures.splits) == splits.get(name, {""})
@@ -198,10 +198,10 @@ def test_arrays_give_the_same_pictures_under_every_name_and_scale(
 
 def test_masks_have_two_levels(tmp_path: Path) -> None:
     np.save(tmp_path / "masks.npy", (ROWS > 60).astype(np.uint8))
-    assert set(np.unique(read(tmp_path).decoded.levels)) == {0, 255}
+    assert set(np.unique(read(tmp_path).fitted.levels)) == {0, 255}
     for number, mask in enumerate(ROWS > 60):
         Image.fromarray(mask.astype(np.uint8)).save(tmp_path / f"{number}.png")
-    assert set(np.unique(read(tmp_path).decoded.levels)) == {0, 255}
+    assert set(np.unique(read(tmp_path).fitted.levels)) == {0, 255}
 
 
 DOUBT: dict[str, tuple[dict[str, Any], str]] = {
@@ -226,7 +226,7 @@ def test_doubt_is_a_refusal_that_names_the_key(tmp_path: Path, name: str) -> Non
 def test_what_is_stated_decides(tmp_path: Path) -> None:
     np.savez(tmp_path / "set.npz", a=ROWS.astype(np.uint16) * 16, b=LABELS)
     stated = read(tmp_path / "set.npz", arrays=("a", "b"), range=(0.0, 255.0 * 16))
-    np.testing.assert_array_equal(stated.decoded.levels[..., 0], ROWS)
+    np.testing.assert_array_equal(stated.fitted.levels[..., 0], ROWS)
 
 
 def test_array_files_are_splits_by_name_or_refused(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_idx_files_are_read_packed_or_not(
         write_idx(tmp_path / f"{name}-labels-idx1-ubyte{ending}", LABELS[rows], packed=packed)
     pictures = read(tmp_path)
     assert (pictures.splits.count("train"), pictures.splits.count("test")) == (30, 10)
-    bright = [row[:, ::2].mean() > row[:, 1::2].mean() + 50 for row in pictures.decoded.levels]
+    bright = [row[:, ::2].mean() > row[:, 1::2].mean() + 50 for row in pictures.fitted.levels]
     np.testing.assert_array_equal(pictures.labels, bright)
     file = tmp_path / f"{names[0]}-images-idx3-ubyte{ending}"
     file.write_bytes(file.read_bytes()[:-99])
@@ -352,7 +352,7 @@ def test_frames_are_pictures_where_that_is_asked_for(tmp_path: Path) -> None:
     pictures = read(tmp_path, frames="all")
     assert pictures.collection.names[:2] == ["cat/scan.tif[0]", "cat/scan.tif[1]"]
     np.testing.assert_array_equal(pictures.labels, [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(pictures.decoded.levels[4, ..., 0], stripes(1, 1))
+    np.testing.assert_array_equal(pictures.fitted.levels[4, ..., 0], stripes(1, 1))
 
 
 def test_a_killed_run_goes_on_after_its_last_whole_piece(
@@ -385,7 +385,7 @@ def test_a_killed_run_goes_on_after_its_last_whole_piece(
         lines.write('{"rows": [1')
     again = read_pictures(source, levels, kill_after(99), "key")
     assert len(decoded) == 3 + 2
-    np.testing.assert_array_equal(again.decoded.levels, expected.decoded.levels)
+    np.testing.assert_array_equal(again.fitted.levels, expected.fitted.levels)
     assert again.describe() == expected.describe()
     read_pictures(source, levels, kill_after(99), "another key")
     assert len(decoded) == 3 + 2 + 5

@@ -175,7 +175,7 @@ def _own(path: str) -> dict[str, DataSplit]:
     """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
     pictures = _read_own(path)
     where = pictures.collection.path
-    items = pictures.decoded.levels.transpose(0, 3, 1, 2)
+    items = pictures.fitted.levels.transpose(0, 3, 1, 2)
     official = number_splits(pictures.splits)
     try:
         rows = assign_splits(official, pictures.groups, SHARES, SPLIT_SEED)

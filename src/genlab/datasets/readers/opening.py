@@ -29,10 +29,10 @@ from genlab.datasets.readers.files import (
 )
 from genlab.datasets.readers.layout import list_some
 from genlab.datasets.readers.reading import (
-    DecodedPictures,
+    FittedPictures,
     Spread,
     choose,
-    decode_pictures,
+    fit_pictures,
     load_sample,
 )
 from genlab.datasets.readers.summary import describe
@@ -48,16 +48,16 @@ READABLE = (
 
 @dataclass(frozen=True, eq=False)
 class OwnPictures:
-    """Pictures of one's own dataset, decoded.
+    """Pictures of one's own dataset, fitted.
 
-    decoded: every picture that could be read. splits: the official split of each, empty where it
+    fitted: every picture that could be read. splits: the official split of each, empty where it
     has none. labels: indices into `classes`, UNLABELLED where a picture has no class. groups: equal
-    numbers for pictures that must share a split. retained_rows: rows of `decoded` that make the
+    numbers for pictures that must share a split. retained_rows: rows of `fitted` that make the
     dataset: all, or all but duplicates.
     """
 
     collection: Collection
-    decoded: DecodedPictures
+    fitted: FittedPictures
     splits: list[str]
     classes: list[str]
     labels: Numbers
@@ -67,7 +67,7 @@ class OwnPictures:
     @property
     def examples(self) -> npt.NDArray[np.uint8]:
         """Some items as a model takes them."""
-        return self.decoded.levels[:EXAMPLES]
+        return self.fitted.levels[:EXAMPLES]
 
     @property
     def path(self) -> Path:
@@ -76,25 +76,25 @@ class OwnPictures:
 
     def summarise(self, named: int | None = None) -> dict[str, Any]:
         """What was understood, for programs. named: most names of files left out, by reason."""
-        decoded = self.decoded
+        fitted = self.fitted
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
-        sizes = decoded.facts.sizes.most_common()
-        left_out = {**self.collection.left_out, "unreadable": decoded.facts.unreadable}
+        sizes = fitted.facts.sizes.most_common()
+        left_out = {**self.collection.left_out, "unreadable": fitted.facts.unreadable}
         return {
             "path": str(self.collection.path),
             "kind": "images",
             "convention": self.collection.convention,
-            "count": len(decoded.facts.rows),
-            "size": decoded.plan.size,
-            "channels": decoded.plan.channels,
-            "fit": decoded.plan.fit,
-            "values": decoded.rule,
+            "count": len(fitted.facts.rows),
+            "size": fitted.plan.size,
+            "channels": fitted.plan.channels,
+            "fit": fitted.plan.fit,
+            "values": fitted.rule,
             "classes": dict(zip(self.classes, counts.tolist(), strict=True)),
             "unlabelled": int((self.labels == UNLABELLED).sum()),
             "notes": self.collection.notes,
             "splits": dict(Counter(split for split in self.splits if split)),
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
-            "traits": dict(sorted(decoded.facts.traits.items())),
+            "traits": dict(sorted(fitted.facts.traits.items())),
             "left_out": {
                 reason: {"count": len(names), "names": names[:named]}
                 for reason, names in left_out.items()
@@ -106,7 +106,7 @@ class OwnPictures:
 
     def _count_duplicates(self) -> dict[str, int]:
         """Surplus copies: in all, of pictures of an earlier official split, and those dropped."""
-        digests = self.decoded.facts.digests
+        digests = self.fitted.facts.digests
         across = 0
         official: dict[bytes, str] = {}
         for digest, split in zip(digests, self.splits, strict=True):
@@ -188,26 +188,26 @@ def read_pictures(
     collection = open_collection(source)
     if file is None:
         with tempfile.TemporaryDirectory(prefix="genlab-read-") as folder:
-            decoded = decode_pictures(collection, source, Path(folder, "levels.npy"))
-            decoded = replace(decoded, levels=np.array(decoded.levels))
+            fitted = fit_pictures(collection, source, Path(folder, "levels.npy"))
+            fitted = replace(fitted, levels=np.array(fitted.levels))
     else:
-        decoded = decode_pictures(collection, source, file, spread, key)
-    named = [collection.classes[row] for row in decoded.facts.rows]
+        fitted = fit_pictures(collection, source, file, spread, key)
+    named = [collection.classes[row] for row in fitted.facts.rows]
     classes = sorted({name for name in named if name is not None})
     classes.sort(key=natural_key)
     number = {name: index for index, name in enumerate(classes)}
     labels = [UNLABELLED if name is None else number[name] for name in named]
-    names = [collection.names[row] for row in decoded.facts.rows]
-    first = dict(zip(reversed(decoded.facts.digests), range(len(names) - 1, -1, -1), strict=True))
-    copies = np.array([first[digest] for digest in decoded.facts.digests], dtype=np.int64)
+    names = [collection.names[row] for row in fitted.facts.rows]
+    first = dict(zip(reversed(fitted.facts.digests), range(len(names) - 1, -1, -1), strict=True))
+    copies = np.array([first[digest] for digest in fitted.facts.digests], dtype=np.int64)
     drop = source.duplicates == "drop"
-    keys = [collection.groups[row] for row in decoded.facts.rows] if collection.groups else None
+    keys = [collection.groups[row] for row in fitted.facts.rows] if collection.groups else None
     if source.group and keys is None:
         keys = match_names(names, source.group)
     return OwnPictures(
         collection=collection,
-        decoded=decoded,
-        splits=[collection.splits[row] for row in decoded.facts.rows],
+        fitted=fitted,
+        splits=[collection.splits[row] for row in fitted.facts.rows],
         classes=classes,
         labels=np.array(labels, dtype=np.int64),
         groups=group_items(copies, keys),

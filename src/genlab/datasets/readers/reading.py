@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     background: str
 
 
-class Loaded(NamedTuple):
+class FittedPicture(NamedTuple):
     """One picture: levels; width and height before; traits; stored values' lowest and highest."""
 
     levels: Levels
@@ -60,7 +60,7 @@ class Loaded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DecodedPictures:
+class FittedPictures:
     """Pictures of a source as they were read: levels (n, size, size, channels)."""
 
     levels: Levels
@@ -73,9 +73,9 @@ class _ColourError(Exception):
     """A picture in colour among what the sample took for grey."""
 
 
-def decode_pictures(
+def fit_pictures(
     collection: Collection, source: SourceParams, file: Path, spread: Spread = map, key: str = ""
-) -> DecodedPictures:
+) -> FittedPictures:
     """Read all pictures into `file` (.npy); what a killed run with the same key read is kept.
 
     spread: maps a function over pieces of work, in their order. Raises GenlabError where too many
@@ -135,7 +135,7 @@ def _read(
     file: Path,
     spread: Spread,
     key: str,
-) -> DecodedPictures:
+) -> FittedPictures:
     count = len(collection.names)
     pieces = [range(start, min(start + CHUNK, count)) for start in range(0, count, CHUNK)]
     work = partial(_load_piece, plan, source.channels == "auto")
@@ -157,10 +157,10 @@ def _read(
             bar.update(len(piece))
     check_unreadable(collection.path, source, ledger.facts.unreadable, count, "pictures")
     rule = _check_scale(collection, source, plan, ledger.facts.low, ledger.facts.high)
-    return DecodedPictures(ledger.finish(), ledger.facts, plan, rule)
+    return FittedPictures(ledger.finish(), ledger.facts, plan, rule)
 
 
-def _collect(piece: range, results: Sequence[Loaded | str]) -> Facts:
+def _collect(piece: range, results: Sequence[FittedPicture | str]) -> Facts:
     """The facts of a piece."""
     facts = Facts()
     for row, result in zip(piece, results, strict=True):
@@ -175,9 +175,11 @@ def _collect(piece: range, results: Sequence[Loaded | str]) -> Facts:
     return facts
 
 
-def _load_piece(plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]) -> list[Loaded | str]:
+def _load_piece(
+    plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]
+) -> list[FittedPicture | str]:
     """Load some pictures; for one that cannot be read, the line that says why."""
-    results: list[Loaded | str] = []
+    results: list[FittedPicture | str] = []
     load, names = part
     for index, name in enumerate(names):
         try:
@@ -190,7 +192,7 @@ def _load_piece(plan: Plan, auto: bool, part: tuple[Loader, Sequence[str]]) -> l
     return results
 
 
-def fit(picture: DecodedPicture, plan: Plan, name: str) -> Loaded:
+def fit(picture: DecodedPicture, plan: Plan, name: str) -> FittedPicture:
     """Bring a picture to the plan's size, colours and scale."""
     pixels = picture.pixels
     low, high = float(pixels.min()), float(pixels.max())
@@ -210,7 +212,7 @@ def fit(picture: DecodedPicture, plan: Plan, name: str) -> Loaded:
         levels = np.repeat(levels, 3, axis=2)
     elif plan.channels == 1 and levels.shape[2] == 3:
         levels = np.asarray(Image.fromarray(levels).convert("L"))[..., None]
-    return Loaded(levels, picture.size, picture.traits, low, high)
+    return FittedPicture(levels, picture.size, picture.traits, low, high)
 
 
 def _fit_square(image: Image.Image, plan: Plan) -> Image.Image:

@@ -15,7 +15,7 @@ SHOWN = 64  # least side of a picture on it
 
 def draw_sheet(items: OwnPictures | OwnGrids) -> Image.Image:
     """Draw a contact sheet: a row per class, of at most ROWS classes, or rows of any items."""
-    levels = to_rgb(items.grids) if isinstance(items, OwnGrids) else items.decoded.levels
+    levels = to_rgb(items.grids) if isinstance(items, OwnGrids) else items.fitted.levels
     if isinstance(items, OwnPictures) and items.classes:
         rows = [np.flatnonzero(items.labels == number) for number in range(len(items.classes))]
     else:
