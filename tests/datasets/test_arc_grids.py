@@ -16,7 +16,6 @@ from genlab.datasets.arc_grids import (
     describe,
     find_data_file,
     generate_grids,
-    load_arc_agi_grids,
     load_objects,
     load_split,
     make_distribution,
@@ -25,7 +24,7 @@ from genlab.datasets.arc_grids import (
 )
 from genlab.datasets.manifests import write_manifest
 from genlab.grids.distribution import GridDistribution
-from genlab.grids.parser import find_components, is_valid
+from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS
 
 ZEROS = np.zeros((3, 16, 16), dtype=np.uint8)
@@ -152,20 +151,3 @@ def test_a_folder_must_hold_one_dataset_file(tmp_path):
     (tmp_path / name_data_file(20)).touch()
     with refused(name_data_file(10), name_data_file(20)):
         find_data_file(tmp_path)
-
-
-def test_the_real_grids_are_different_and_fitted():
-    (tuning, *_), (grids, tasks, cut) = (
-        load_arc_agi_grids(16, part) for part in ("training", "evaluation")
-    )
-    assert len(tasks) == len(cut) == len(grids)
-    assert 0 < cut.sum() < len(cut)
-    assert len(set(tasks.tolist())) == tasks.max() + 1 == 120
-    assert (grids.dtype, grids.shape[1:]) == (np.uint8, (16, 16))
-    both = np.concatenate([tuning, grids])
-    assert len(both) == len({grid.tobytes() for grid in both}) > 5000
-    assert min(len(tuning), len(grids)) > 1000
-    assert grids.max() == 9
-    assert is_valid(grids).mean() < 0.1  # unlike the generated ones
-    small = np.concatenate([load_arc_agi_grids(4, part)[0] for part in ("training", "evaluation")])
-    assert {grid[:4, :4].tobytes() for grid in both} == {grid.tobytes() for grid in small}

@@ -94,6 +94,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
     "judges": ("stages.judges", "genlab.__init__", "genlab.core.engine", *_DATA, *_JUDGES),
     "evaluate": (
         "stages.evaluate",
+        "genlab.datasets.arc_agi",
         *_DATA,
         *_MODEL,
         *_MEASURE,

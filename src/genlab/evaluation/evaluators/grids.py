@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from genlab.core import engine
 from genlab.core.stats import wilson_interval
+from genlab.datasets.arc_agi import load_arc_agi_grids
 from genlab.datasets.arc_grids import (
     bound_entropy_nats,
-    load_arc_agi_grids,
     load_objects,
     load_split,
 )
