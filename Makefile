@@ -43,11 +43,11 @@ accept: $(STAMP) ## Keep results after a change of code that changes no output (
 	@$(PY) -m scripts.accept '$(COMMIT)'
 
 experiments: $(STAMP) ## Run the documented experiments (ARGS="--only NAME --jobs 2 --force")
-	@$(PY) stages/experiments.py $(ARGS)
+	@$(VENV)/bin/genlab experiments $(ARGS)
 
 report: $(STAMP) ## Write reports/ and the README's results from the run's files
 	@$(PY) benchmarks/run.py pipeline
-	@$(PY) stages/report.py $(ARGS)
+	@$(VENV)/bin/genlab report $(ARGS)
 
 test: $(STAMP) ## Run the tests on three processes (WORKERS=5, ARGS="-k name")
 	@$(PY) -m pytest $(SPREAD) $(ARGS)

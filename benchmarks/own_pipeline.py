@@ -42,5 +42,5 @@ def run_own(folder: Path) -> None:
     subprocess.run([python, ROOT / "examples/own_data.py", pictures], check=True)
     target = clone(folder / "genlab", {k: v for k, v in SMALL.items() if k != "datasets"})
     add = ["-m", "genlab.cli", "data", "add", "shapes", f"{pictures}/shapes", "--size", str(SIDE)]
-    for command in (add, ["-m", "dvc", "repro"], [RUN, "pipeline"], ["stages/report.py"]):
+    for command in (add, ["-m", "dvc", "repro"], [RUN, "pipeline"], ["-m", "genlab.cli", "report"]):
         run(target, [python, *command])

@@ -4,9 +4,8 @@
 
 It runs two new clones in a temporary folder, or takes two in which the pipeline has run.
 The new clones lie in folders of different depth and run with different numbers of workers.
-`threads` changes sums, so it is the same. Figures may differ in metadata, not in pixels. Exit code 1
-if a file is missing or differs beyond what EXCEPTIONS allows; the new clones then stay where they
-are.
+`threads` changes sums, so it is the same. Figures may differ in metadata, not in pixels. The exit
+code is 1 if a file is missing or differs beyond what EXCEPTIONS allows; the new clones then stay.
 """
 
 import argparse
@@ -118,7 +117,7 @@ def run_clones(folder: Path) -> list[Path]:
     """Run pipeline and reports in each clone below `folder`, one after the other."""
     clones = [smoke(folder / place, SIZE | workers) for place, workers in CLONES.items()]
     for clone in clones:
-        run(clone, [sys.executable, "stages/report.py"])
+        run(clone, [sys.executable, "-m", "genlab.cli", "report"])
     return clones
 
 

@@ -1,7 +1,6 @@
 """Stage agent_reference: train the pipeline's VAE under the budget of the agent's models.
 
-With a factorised likelihood and p(z) = N(0, I), as generated models have them. Writes
-results/agent_reference.json; no metrics where agent.dataset holds no images of a stage.
+Writes results/agent_reference.json; no metrics where agent.dataset holds no images of a stage.
 """
 
 from pathlib import Path
@@ -25,16 +24,16 @@ class Options(overridable("seed")):
 def main() -> None:
     """Run the stage."""
     params = parse_options(Options).params
-    facts = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
+    conditions = params.agent.model_dump(include={"dataset", "examples", "subset", "validation"})
     measured: dict[str, Any] = {"metrics": {}}
     if reason := describe_idle():
         print(reason)
     else:
-        from vae_reference import measure_reference  # which takes seconds to import
+        from genlab.agent_reference import measure_reference  # which takes seconds to import
 
         measured = measure_reference(params)
         print(f"{RESULTS}: {measured['metrics']}")
-    write_json(RESULTS, facts | measured)
+    write_json(RESULTS, conditions | measured)
 
 
 if __name__ == "__main__":

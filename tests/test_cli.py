@@ -32,13 +32,14 @@ def test_the_version_is_shown(run: CliRunner) -> None:
     assert run.invoke(app, ["--version"]).output == f"genlab {__version__}\n"
 
 
-def test_a_script_is_found_in_the_project_alone(
-    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["report", "experiments"])
+def test_outside_of_the_project_a_command_says_where_to_run_it(
+    command: str, run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = run.invoke(app, ["report"]).exception
+    refused = run.invoke(app, [command]).exception
     assert isinstance(refused, GenlabError)
-    assert refused.fix
+    assert "run from the repository's root" in str(refused)
 
 
 def test_doctor_names_what_each_thing_affects_and_no_secret(

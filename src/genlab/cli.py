@@ -1,10 +1,8 @@
 """The command `genlab`: one entry to every tool of the project.
 
-Sub-commands are imported when they are called, so that `genlab --help` stays fast. Each has its
-older name as well: `genlab-benchmark`, and the scripts in stages/.
+Sub-commands are imported when they are called, so that `genlab --help` stays fast.
 """
 
-import runpy
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from genlab import __version__
-from genlab.core.errors import GenlabError, run_cli
+from genlab.core.errors import run_cli
 
 COMMANDS = {
     "data": ("genlab.data_cli", "Show how a path is understood as pictures; add it."),
@@ -23,30 +21,28 @@ COMMANDS = {
     "reconstruct": ("genlab.models_cli:reconstruct_app", "Reconstruct items by a trained model."),
     "agent": ("genlab.agent.cli", "Look for a network that reaches a goal."),
     "benchmark": ("genlab.benchmark.cli", "Score image tools that replace people in photographs."),
-    "report": ("stages/report.py", "Write the reports from the result files."),
-    "experiments": ("stages/experiments.py", "Run the documented experiments."),
+    "report": ("genlab.evaluation.reports.cli", "Write the reports from the result files."),
+    "experiments": ("genlab.experiments.cli", "Run the documented experiments."),
 }
-"""Name -> module, or script, with an `app`, or MODULE:APP; and its help."""
+"""Name -> MODULE, or MODULE:APP where its Typer app is not called `app`; and its help."""
 
 
 class LazyGroup(TyperGroup):
     """A group that lists its sub-commands by stubs and imports the one that is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        """Replace the stub of a sub-command by the command itself."""
         name, command, rest = super().resolve_command(ctx, args)
-        return name, load_command(str(name)) if name in COMMANDS else command, rest
+        if name in COMMANDS:
+            command = load_command(name)
+        return name, command, rest
 
 
 def load_command(name: str) -> Any:
-    """Import a sub-command. Raises a GenlabError where its script is not in this folder."""
+    """Import a sub-command."""
     target, _ = COMMANDS[name]
-    if not target.endswith(".py"):
-        module, _, name = target.partition(":")
-        return typer.main.get_command(getattr(import_module(module), name or "app"))
-    if not Path(target).is_file():
-        fix = "run it in the folder of the project"
-        raise GenlabError(f"{target} is not here; {fix}", path=target, fix=fix)
-    return typer.main.get_command(runpy.run_path(target)["app"])
+    module, _, app_name = target.partition(":")
+    return typer.main.get_command(getattr(import_module(module), app_name or "app"))
 
 
 app = typer.Typer(
@@ -59,8 +55,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"genlab {__version__}")
         raise typer.Exit
 

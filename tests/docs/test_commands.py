@@ -28,7 +28,6 @@ from typer.testing import CliRunner
 
 from genlab.agent.workspace import create_project
 from genlab.cli import app as genlab_app
-from genlab.cli import load_command
 from genlab.core.io import read_yaml
 from genlab.core.params import load_params
 from genlab.experiments.run import apply_changes, load_experiments, select_experiments
@@ -126,6 +125,9 @@ def parse(words: list[str], folder: Path) -> None:
     program, *rest = words
     if program == "genlab":
         parse_click(get_command(genlab_app), rest)
+        if rest[:1] == ["experiments"]:
+            names = [rest[i + 1] for i, word in enumerate(rest) if word == "--only"]
+            select_experiments(load_experiments("experiments.yaml"), names)
     elif program == "dvc":
         parse_dvc(rest, folder)
     elif program == "make":
@@ -137,7 +139,7 @@ def parse(words: list[str], folder: Path) -> None:
             ["make", "-n", *rest], cwd=ROOT, env=plain, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        for recipe in re.findall(r"(?:^|\s)\.venv/bin/(python .+)", done.stdout):
+        for recipe in re.findall(r"(?:^|\s)\.venv/bin/((?:python|genlab) .+)", done.stdout):
             parse(shlex.split(recipe), folder)
     elif program == "torchrun":
         arguments = get_args_parser().parse_args(rest)
@@ -147,10 +149,6 @@ def parse(words: list[str], folder: Path) -> None:
     elif rest[0] == "benchmarks/run.py":
         load_benchmarks()
         parse_click(get_command(benchmarks_app), rest[1:])
-    elif rest[0] in ("stages/experiments.py", "stages/report.py"):
-        parse_click(load_command(Path(rest[0]).stem), rest[1:])
-        names = [rest[i + 1] for i, word in enumerate(rest) if word == "--only"]
-        select_experiments(load_experiments("experiments.yaml"), names)
     else:
         assert not rest[1:], f"the options of {rest[0]} are not known here"
         assert (ROOT / rest[0]).is_file(), f"no {rest[0]}"

@@ -8,9 +8,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from click.testing import Result
 from clones import run_in
-from stage_runs import run_stage
+from typer.testing import CliRunner
 
+from genlab.cli import app
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 from genlab.evaluation import reports
@@ -170,22 +172,28 @@ def test_a_sweep_that_was_not_run_says_so_in_place_of_its_table(repository: Path
     assert "no run of sweep 'grids-beta0'; run: make experiments ARGS='--only grids-beta0'" in text
 
 
-def test_the_stage_writes_and_its_check_compares_what_is_committed(repository: Path) -> None:
+def test_the_command_writes_and_its_check_compares_what_is_committed(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def commit() -> None:
         for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
             run_in(repository, "git", *command)
 
-    assert run_stage(repository, "report").status == 0
+    def run_report(*options: str) -> Result:
+        return CliRunner().invoke(app, ["report", *options])
+
+    monkeypatch.chdir(repository)
+    assert run_report().exit_code == 0
     assert render.find_outdated(render.render_reports(repository)) == []
     with pytest.raises(GenlabError):  # nothing is committed yet
         render.check_committed(repository)
     commit()
     change(repository / "results" / GRIDS / "metrics.json", exact_grid_accuracy=0.5)
-    assert run_stage(repository, "report", "--check").status == 0  # only the working tree differs
+    assert run_report("--check").exit_code == 0  # only the working tree differs
     commit()
-    failed = run_stage(repository, "report", "--check")
-    assert failed.status == 2
-    assert f"reports/{GRIDS}.md" in failed.stderr
+    outdated = run_report("--check").exception
+    assert isinstance(outdated, GenlabError)
+    assert f"reports/{GRIDS}.md" in str(outdated)
 
 
 def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(

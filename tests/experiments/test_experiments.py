@@ -74,7 +74,7 @@ SOURCES = {
     "code": "src/genlab/vae/training/trainer.py",
     "evaluation": "src/genlab/evaluation/metrics/frechet.py",
 }
-PYTHON, EXPERIMENTS = sys.executable, str(ROOT / "stages" / "experiments.py")
+EXPERIMENTS = (sys.executable, "-m", "genlab.cli", "experiments")
 
 
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
@@ -104,11 +104,11 @@ def append(path: Path, text: str) -> None:
 
 @pytest.mark.slow
 def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
-    init = (PYTHON, "-m", "dvc", "init", "-q")
+    init = (sys.executable, "-m", "dvc", "init", "-q")
     for command in (init, ("git", "add", "-A"), ("git", "commit", "-q", "-m", "one")):
         done = _run(*command)
         assert done.returncode == 0, done.stderr
-    first = _run(PYTHON, EXPERIMENTS, "--jobs", "2")
+    first = _run(*EXPERIMENTS, "--jobs", "2")
     assert first.returncode == 2
     assert "broken failed: nothing is learnt with 192 latents" in first.stderr
     assert "3 run, 1 failed" in first.stdout
@@ -125,14 +125,14 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     # The workspace itself was not touched.
     assert not (table / "results" / "arc_grids").exists()
 
-    second = _run(PYTHON, EXPERIMENTS, "--only", "beta0", "--only", "seeds")
+    second = _run(*EXPERIMENTS, "--only", "beta0", "--only", "seeds")
     assert second.returncode == 0, second.stderr
     assert "0 run, 0 failed" in second.stdout
 
     stage = table / "stage.py"
     stage.write_text(STAGE.replace('"of": name', '"of": name.upper()'))
     append(table / SOURCES["code"], "rate = 2\n")
-    third = _run(PYTHON, EXPERIMENTS, "--only", "beta0")
+    third = _run(*EXPERIMENTS, "--only", "beta0")
     assert "1 run, 0 failed" in third.stdout, third.stderr
     assert list(read_results()["metrics.of"]) == ["METRICS", "metrics", "metrics"]
 

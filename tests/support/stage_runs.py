@@ -45,9 +45,7 @@ def run_stage(folder: Path, stage: str, *arguments: str) -> Done:
     status = 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
         patch.chdir(folder)
-        patch.setattr(
-            sys, "argv", [str(script), *arguments]
-        )  # read by parse_options; provenance records it
+        patch.setattr(sys, "argv", [str(script), *arguments])
         try:
             exec(code, {"__name__": "__main__", "__doc__": None, "__file__": str(ROOT / script)})
         except SystemExit as stop:

@@ -121,7 +121,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
     ),
     "agent_reference": (
         "stages.agent_reference",
-        "stages.vae_reference",
+        "genlab.agent_reference",
         "genlab.agent.architecture.training",
         "genlab.agent.evaluator",
         "genlab.core.text",

@@ -1,13 +1,10 @@
-"""Run the documented experiments of experiments.yaml and keep their results.
-
-python stages/experiments.py [--only NAME]... [--jobs N] [--force]
-"""
+"""`genlab experiments`: run the documented experiments and keep their results."""
 
 from typing import Annotated
 
 import typer
 
-from genlab.core.errors import GenlabError, run_cli
+from genlab.core.errors import GenlabError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
@@ -29,12 +26,8 @@ def experiments(
     from genlab.experiments.run import load_experiments, run_pending, select_experiments
 
     described = load_experiments("experiments.yaml", only=only or ())
-    chosen = select_experiments(described, only or [])
-    finished, failures = run_pending(described, chosen, jobs=jobs, force=force)
+    selected = select_experiments(described, only or [])
+    finished, failures = run_pending(described, selected, jobs=jobs, force=force)
     print(f"{finished} run, {len(failures)} failed; results in {RESULTS_FILE}")
     if failures:
         raise GenlabError("; ".join(failures))
-
-
-if __name__ == "__main__":
-    run_cli(app)

@@ -1,11 +1,11 @@
-"""Render the reports and the README's results from the result files, and print the reports."""
+"""`genlab report`: render reports and the README's results, print them, compare two runs."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from genlab.core.errors import GenlabError, run_cli
+from genlab.core.errors import GenlabError
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
@@ -31,32 +31,53 @@ def report(
     """
     if context.invoked_subcommand:
         return
-    from genlab.core.io import write_text
+    if check:
+        _check_committed()
+        return
     from genlab.core.params import load_params
-    from genlab.evaluation.metrics import judges
+
+    datasets = dataset or list(load_params().datasets)
+    _release_models(datasets)
+    _write_reports(datasets)
+    _print_reports(datasets)
+
+
+def _check_committed() -> None:
     from genlab.evaluation.reports import render
-    from genlab.evaluation.reports.pdf import print_pdf
+
+    if outdated := render.check_committed(Path()):
+        raise GenlabError(f"{', '.join(outdated)} out of date; run: make report, and commit")
+
+
+def _release_models(datasets: list[str]) -> None:
+    """Copy checkpoints and judges that were trained here to checkpoints/; others stay there."""
+    from genlab.evaluation.metrics import judges
     from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, release
 
-    root = Path()
-    if check:
-        if stale := render.check_committed(root):
-            raise GenlabError(f"{', '.join(stale)} out of date; run: make report, and commit")
-        return
-    datasets = dataset or list(load_params(root / "params.yaml").datasets)
     for name in datasets:
-        if (CHECKPOINTS / name / CHECKPOINT).is_file():  # else the released one stays
+        if (CHECKPOINTS / name / CHECKPOINT).is_file():
             typer.echo(f"released {release(name)}")
         if (judges.FOLDER / name / judges.FILE).is_file():
             typer.echo(f"released {judges.release_judges(name)}")
-    texts = render.render_reports(root, datasets)
+
+
+def _write_reports(datasets: list[str]) -> None:
+    from genlab.core.io import write_text
+    from genlab.evaluation.reports import render
+
+    texts = render.render_reports(Path(), datasets)
     for path in render.find_outdated(texts):
         write_text(path, texts[path])
         typer.echo(f"wrote {path}")
+
+
+def _print_reports(datasets: list[str]) -> None:
+    from genlab.evaluation.reports.pdf import print_pdf
+
     for name in datasets:
-        written = Path("reports") / f"{name}.md"
+        markdown = Path("reports") / f"{name}.md"
         try:
-            typer.echo(f"printed {written.with_suffix('.pdf')}: {print_pdf(written)} pages")
+            typer.echo(f"printed {markdown.with_suffix('.pdf')}: {print_pdf(markdown)} pages")
         except GenlabError as error:
             typer.echo(str(error))  # the Markdown is complete without it
 
@@ -75,7 +96,3 @@ def compare(
     table = compare.compare_runs(first, second)
     typer.echo(table.to_markdown(index=False, disable_numparse=True))
     typer.echo(compare.count_outcomes(table))
-
-
-if __name__ == "__main__":
-    run_cli(app)
