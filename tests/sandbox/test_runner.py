@@ -141,7 +141,7 @@ def test_an_interrupted_caller_leaves_no_guest(
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(worker._Job, "_overfull", interrupt)
+    monkeypatch.setattr(worker._Job, "_exceeds_disk_limits", interrupt)
     (target.workspace / "job.py").write_text("while True: pass")
     with Worker(target.sandbox, ("json",)) as caller, pytest.raises(KeyboardInterrupt):
         caller.run("job.py")

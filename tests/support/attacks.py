@@ -20,8 +20,8 @@ from unittest.mock import patch
 from genlab.agent.evaluator import sandbox as evaluator
 from genlab.core.errors import GenlabError
 from genlab.sandbox import JobResult, Limits, Sandbox, Worker, read_back
+from genlab.sandbox.config import GUEST
 from genlab.sandbox.readback import remove_tree
-from genlab.sandbox.runner import GUEST
 
 SECRET = "sk-attack-me"
 QUICK = Limits(wall_seconds=20.0, cpu_seconds=20.0, processes=32)

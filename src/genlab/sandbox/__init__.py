@@ -25,13 +25,13 @@ a fork per job, -P, -I | patches of builtins, torch or the clock, and modules pl
 `read_back`, safetensors, JSON | links, fifos, huge files and pickles as results
 
 What none of them stops: the guest can read all of its interpreter, environment and system
-libraries, and the kernel's version; it can use its limits up to the full and slow the machine down;
-a fault of the kernel lets it out, as from any sandbox that shares the kernel. A GPU that is passed
+libraries, and the kernel's version; it can use all that its limits allow and slow the machine down;
+a bug of the kernel lets it out, as from any sandbox that shares the kernel. A GPU that is passed
 in by `devices` brings a large driver with it, and the calls that CUDA's needs (`seccomp.DRIVER`).
 Two jobs in one workspace see each other's files: the agent's judge makes a new folder for each. A
-few bits get from a job to the next by process numbers, dates of reading and timing. Memory that a
-guest shares and maps nowhere (after MADV_DONTNEED), and files in bubblewrap's /tmp and /dev/shm
-(512 MiB each), are not counted. In Landlock mode names, sizes and dates of files can be asked for,
+few bits can pass from one job to the next by process numbers, access times and timing. Memory that
+a guest shares and maps nowhere (after MADV_DONTNEED), and files in bubblewrap's /tmp and /dev/shm
+(512 MiB each), are not counted. In Landlock mode names, sizes and dates of all files can be read,
 and an ordinary user's guest cannot chmod its own files; before ABI 6 (Linux 6.12) it may signal
 itself and its group alone. A result is never believed because it was printed: the caller computes
 every score itself, from predictions, with labels that the guest never sees.
@@ -41,7 +41,7 @@ nothing else; the workspace's files are given to it. The uid is dropped inside o
 before: a venv in root's home can be bound by root alone, and a guard of another uid is out of the
 guest's reach. `lockdown.drop_privileges` says when a guest keeps CAP_DAC_READ_SEARCH.
 
-`tests/support/attacks.py` has an attack for each; `make faults` tries them all.
+`tests/support/attacks.py` has an attack on each layer; `make faults` runs them all.
 """
 
 from genlab.sandbox.limits import JobResult, Limits

@@ -1,4 +1,4 @@
-"""What a job may use, and how it ended."""
+"""Limits of a job, and its result."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one job may use; what passes a limit is stopped or fails, never only slowed.
+    """Limits of one job; exceeding one stops the job or makes a call fail, never only slows it.
 
     `wall_seconds`, `cpu_seconds` (of one process); `address_space` in bytes of one process (torch
     maps 4 GB before it does anything); `memory_bytes` of all its processes together;
     `processes`, threads counted; `file_bytes` of one file; `output_bytes` that are kept of what it
-    prints; `files` and `disk_bytes` in the workspace when it ends or is looked at. Without `forks`
-    it may start threads and no process, so that `cpu_seconds` bounds all that it computes.
+    prints; `files` and `disk_bytes` in the workspace whenever they are counted. Without `forks` it
+    may start threads but no process, so that `cpu_seconds` bounds all that it computes.
     """
 
     wall_seconds: float = 600.0
@@ -32,14 +32,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended.
+    """How a job ended, and what it printed.
 
-    `output` of both streams, cut at the limit with a mark, without control, escape and
-    bidirectional characters; `exit_code` as subprocess has it (minus
-    the signal's number); wall `seconds`; `stopped_by`: None where it ended by itself, "time",
-    "memory", "output", "files" or "signal"; `cpu_seconds`, as the kernel counted them for all its
-    processes, but for those whose parent ignored their end (`Limits.forks` excludes them), and nan
-    where its guard died. None of it is a result: a job can print anything.
+    output: both streams, cut at the limit with a mark, without control, escape and bidirectional
+    characters. exit_code: as in subprocess (minus the signal's number). seconds: wall time.
+    stopped_by: None where it ended by itself, else "time", "memory", "output", "files" or "signal".
+    cpu_seconds: as the kernel counted them for all its processes, but for those whose parent
+    ignored their end (`Limits.forks` excludes them); nan where its guard died. Nothing in the
+    output can be trusted: a job can print anything.
     """
 
     output: str

@@ -1,4 +1,4 @@
-"""The caller's end of a guard: it hands over jobs, keeps the clock and limits what is printed.
+"""The caller's side of a guard: it sends jobs, watches the time and limits the output.
 
 The guard is warm: torch is imported once, and each job is a fresh fork of that process.
 """
@@ -23,21 +23,19 @@ from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import make_printable
+from genlab.sandbox.config import SandboxConfig
 from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.readback import remove_tree
-
-if TYPE_CHECKING:
-    from genlab.sandbox.runner import Sandbox
 
 PACKET = 1 << 18
 START_SECONDS = 180.0  # for a preload of torch on a busy machine
 STOP_SECONDS = 10.0  # for a guard to kill what it watches; then it is killed itself
-LOOK_EVERY = 0.5  # seconds between two looks at the size of the workspace
-PATIENCE = 16  # a job that prints this many times what is kept is stopped
+MEASURE_EVERY = 0.5  # seconds between two measurements of the workspace
+MAX_PRINTED = 16  # a job that prints this many times what is kept is stopped
 Order = tuple[Sequence[str], dict[str, Any], "Future[subprocess.Popen[Any]]"]
 MARK = "\n[... output cut at {} bytes ...]\n"
 
@@ -46,9 +44,9 @@ class Worker(AbstractContextManager["Worker"]):
     """Run jobs in `sandbox` by a guard that has imported `preload`, for one thread at a time.
 
     The guard starts with the first job, and again when it is gone or a job changed its private
-    folders. It holds the imports and runs no code of a guest: a job is
-    a fork of it that locks itself in before it reads its script, so patches of torch or the clock
-    reach no other job. Results are files in the workspace, taken by `read_back`.
+    folders. It holds the imports and runs no code of a guest: a job is a fork of it that locks
+    itself in before it reads its script, so patches of torch or the clock reach no other job.
+    Results are files in the workspace, read by `read_back`.
 
     preload: names of modules, and paths of the caller's own scripts, which import more; a script is
     run as `preload`, and has to be readable in the sandbox.
@@ -58,11 +56,12 @@ class Worker(AbstractContextManager["Worker"]):
 
     def __init__(
         self,
-        sandbox: Sandbox,
+        sandbox: SandboxConfig,
         preload: Sequence[str] = ("torch",),
         cancelled: Event | None = None,
     ) -> None:
-        self.sandbox, self.preload = sandbox, tuple(preload)
+        self.sandbox = sandbox
+        self.preload = tuple(preload)
         self.cancelled = cancelled or Event()
         self.folder = sandbox.workspace  # in which the next job starts, and which it owns
         self.clean = False  # whether the last job left the guard's private folders as they were
@@ -70,7 +69,7 @@ class Worker(AbstractContextManager["Worker"]):
         self._stack = ExitStack()
 
     def start(self) -> None:
-        """Import now rather than at the first job. Raises a GenlabError where it cannot start."""
+        """Start the guard before the first job needs it. Raises a GenlabError where it fails."""
         if self.clean and self.process.poll() is None:
             return
         self.close()
@@ -79,8 +78,8 @@ class Worker(AbstractContextManager["Worker"]):
             if self.sandbox.mode == "landlock":
                 private = os.path.realpath(tempfile.mkdtemp(prefix="genlab-guest-"))
                 stack.callback(remove_tree, private)
-            argv, self._environment, config = self.sandbox.describe_guard(self.preload, private)
-            self._uid: int | None = config["uid"]
+            argv, self._environment, settings = self.sandbox.describe_guard(self.preload, private)
+            self._uid: int | None = settings["uid"]
             complaints = stack.enter_context(tempfile.TemporaryFile())
             self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             stack.enter_context(self.control)
@@ -99,7 +98,7 @@ class Worker(AbstractContextManager["Worker"]):
                     )
                 stack.callback(self._end)
                 self.control.settimeout(START_SECONDS)
-                self.control.send(json.dumps(config).encode())
+                self.control.send(json.dumps(settings).encode())
                 if not self.control.recv(PACKET):
                     raise OSError("it ended at once")
             except OSError as error:
@@ -108,17 +107,18 @@ class Worker(AbstractContextManager["Worker"]):
                 reason = next((line for line in reversed(lines) if line.strip()), str(error))
                 name = Path(argv[0]).name
                 raise GenlabError(f"sandbox: {name} did not start: {reason}") from error
-            self.clean, self._stack = True, stack.pop_all()
+            self.clean = True
+            self._stack = stack.pop_all()
 
     def _end(self) -> None:
-        self.control.close()  # it sweeps when it notices
+        self.control.close()  # the guard then kills all that it started
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             self.kill()
 
     def kill(self) -> None:
-        """End the guard and everything below it at once."""
+        """Kill the guard and everything below it at once."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -148,7 +148,7 @@ class Worker(AbstractContextManager["Worker"]):
         job = {"script": str(path), "args": list(map(str, args))}
         try:
             return self.run_job(job, env, limits)
-        except GenlabError:  # the guard died between two jobs: once more with a new one
+        except GenlabError:  # the guard died between two jobs: try again with a new one
             return self.run_job(job, env, limits)
 
     def run_job(
@@ -158,7 +158,7 @@ class Worker(AbstractContextManager["Worker"]):
         self.start()
         limits = limits or self.sandbox.limits
         if self._uid is not None:
-            give_folder(self.folder, self._uid)
+            change_owner(self.folder, self._uid)
         environment = {**self._environment, **(env or {})}
         message = {"env": environment, "cwd": str(self.folder), "limits": asdict(limits)}
         packet = json.dumps({**job, **message}).encode()
@@ -184,20 +184,21 @@ class Worker(AbstractContextManager["Worker"]):
 
 @dataclass
 class _Job:
-    """One job under way; `output` is the end of the pipe that it prints to."""
+    """A job that is running; `output` is the end of the pipe that it prints to."""
 
     worker: Worker
     limits: Limits
     output: int
-    kept: bytearray = field(default_factory=bytearray)
+    saved: bytearray = field(default_factory=bytearray)
     printed: int = 0
-    stopped: str | None = None
-    asked: float | None = None  # when the guard was asked to stop
+    stopped: str | None = None  # why the guard was asked to stop it
+    stop_time: float | None = None  # when it was asked
     report: dict[str, Any] | None = None
 
     def follow(self) -> JobResult:
         began = time.monotonic()
-        end, look = began + self.limits.wall_seconds, began + LOOK_EVERY
+        end = began + self.limits.wall_seconds
+        next_check = began + MEASURE_EVERY
         os.set_blocking(self.output, False)
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.output, selectors.EVENT_READ)
@@ -208,14 +209,16 @@ class _Job:
                 now = time.monotonic()
                 if now >= end:
                     self._stop("time")
-                if now >= look:
-                    look = now + LOOK_EVERY
-                    if self._overfull():
+                if now >= next_check:
+                    next_check = now + MEASURE_EVERY
+                    if self._exceeds_disk_limits():
                         self._stop("files")
-                if self.asked is not None and now > self.asked + STOP_SECONDS:
+                if self.stop_time is not None and now > self.stop_time + STOP_SECONDS:
                     self.worker.kill()
-                soonest = max(0.01, min(end, look) - now) if self.asked is None else 0.2
-                for key, _ in waiting.select(soonest):
+                timeout = 0.2
+                if self.stop_time is None:
+                    timeout = max(0.01, min(end, next_check) - now)
+                for key, _ in waiting.select(timeout):
                     if key.fd == self.output:
                         if not self._read():
                             waiting.unregister(self.output)
@@ -223,97 +226,99 @@ class _Job:
                         self._receive_report()
             while self._read(may_stop=False):
                 pass
-        return self._finished(time.monotonic() - began)
+        return self._make_result(time.monotonic() - began)
 
     def _receive_report(self) -> None:
         try:
             packet = self.worker.control.recv(PACKET)
         except OSError:
             packet = b""
-        # A guard that is gone took all of the sandbox with it.
+        # Everything in the sandbox ends with its guard.
         self.report = json.loads(packet) if packet else {"exit": -signal.SIGKILL, "stopped": None}
         if not packet:
             self.worker.kill()
 
     def _read(self, *, may_stop: bool = True) -> bool:
-        """Take what was printed; False at its end."""
+        """Read what was printed; returns False at its end."""
         try:
             chunk = os.read(self.output, 1 << 16)
         except BlockingIOError:
             return may_stop
         self.printed += len(chunk)
-        self.kept += chunk[: max(0, self.limits.output_bytes - len(self.kept))]
-        if may_stop and self.printed > PATIENCE * self.limits.output_bytes:
+        self.saved += chunk[: max(0, self.limits.output_bytes - len(self.saved))]
+        if may_stop and self.printed > MAX_PRINTED * self.limits.output_bytes:
             self._stop("output")
         return bool(chunk)
 
-    def _stop(self, why: str) -> None:
-        if self.asked is None:
-            self.stopped, self.asked = why, time.monotonic()
+    def _stop(self, reason: str) -> None:
+        if self.stop_time is None:
+            self.stopped = reason
+            self.stop_time = time.monotonic()
             with suppress(OSError):
-                self.worker.control.send(json.dumps({"stop": why}).encode())
+                self.worker.control.send(json.dumps({"stop": reason}).encode())
 
-    def _overfull(self) -> bool:
-        """Whether the workspace holds more than it may; what changes underfoot is passed over.
+    def _exceeds_disk_limits(self) -> bool:
+        """Whether the workspace holds more than it may; files that vanish meanwhile do not count.
 
-        A folder that the guest has shut to us could hold anything.
+        So does a folder that the guest has closed to us, since it could hold anything.
         """
 
-        def refuse_shut(error: OSError) -> None:
+        def refuse_closed(error: OSError) -> None:
             if isinstance(error, PermissionError):
                 raise error
 
-        files, size, workspace = 0, 0, self.worker.sandbox.workspace
+        files = 0
+        size = 0
+        workspace = self.worker.sandbox.workspace
         try:
-            for _, folders, names, handle in os.fwalk(workspace, onerror=refuse_shut):
+            for _, folders, names, handle in os.fwalk(workspace, onerror=refuse_closed):
                 files += len(folders) + len(names)
                 if files > self.limits.files:
                     return True
                 for name in names:
                     with suppress(OSError):
                         size += os.stat(name, dir_fd=handle, follow_symlinks=False).st_blocks * 512
-        except (OSError, RecursionError):  # a folder that is shut, or folders in folders in folders
+        except (OSError, RecursionError):  # a folder that is closed, or too many levels of folders
             return True
         return size > self.limits.disk_bytes
 
-    def _finished(self, seconds: float) -> JobResult:
+    def _make_result(self, seconds: float) -> JobResult:
         report = self.report or {}
         if "error" in report:
             raise GenlabError(f"sandbox: a job could not be locked in: {report['error']}")
         self.worker.clean = bool(report.get("clean", False))
-        text = make_printable(self.kept.decode(errors="replace"))
+        text = make_printable(self.saved.decode(errors="replace"))
         code = int(report["exit"])
-        why = self.stopped or report["stopped"]
-        lacked_memory = any(
-            sign in text[-2000:] for sign in ("MemoryError", "can't allocate memory")
-        )
-        if why is None and code != 0 and lacked_memory:
-            why = "memory"  # a help to who reads it, not a limit
-        if why is None and code < 0:
-            why = "signal"
-        if why is None and self._overfull():
-            why = "files"
-        if self.printed > len(self.kept):
+        reason = self.stopped or report["stopped"]
+        tail = text[-2000:]
+        lacked_memory = "MemoryError" in tail or "can't allocate memory" in tail
+        if reason is None and code != 0 and lacked_memory:
+            reason = "memory"  # not our limit, but it tells people what happened
+        if reason is None and code < 0:
+            reason = "signal"
+        if reason is None and self._exceeds_disk_limits():
+            reason = "files"
+        if self.printed > len(self.saved):
             text += MARK.format(self.limits.output_bytes)
-        return JobResult(text, code, seconds, why, float(report.get("cpu", math.nan)))
+        return JobResult(text, code, seconds, reason, float(report.get("cpu", math.nan)))
 
 
 def start_process(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """`subprocess.Popen` in a thread that lasts as long as this process.
+    """Call `subprocess.Popen` in a thread that lasts as long as this process.
 
-    A guard ends with the thread that started it, as Linux has it (PR_SET_PDEATHSIG).
+    Linux ends a guard together with the thread that started it (PR_SET_PDEATHSIG).
     """
     started: Future[subprocess.Popen[Any]] = Future()
-    _open_starter(os.getpid()).put((argv, options, started))
+    _start_thread(os.getpid()).put((argv, options, started))
     return started.result()
 
 
 @cache
-def _open_starter(process: int) -> SimpleQueue[Order]:
-    """Return the queue of the starting thread of `process`, which a fork does not inherit."""
+def _start_thread(process: int) -> SimpleQueue[Order]:
+    """Start the thread of `start_process`; returns its queue. A fork needs another: `process`."""
     orders: SimpleQueue[Order] = SimpleQueue()
 
-    def work() -> None:
+    def serve_orders() -> None:
         while True:
             argv, options, started = orders.get()
             try:
@@ -321,15 +326,14 @@ def _open_starter(process: int) -> SimpleQueue[Order]:
             except BaseException as error:
                 started.set_exception(error)
 
-    Thread(target=work, name=f"sandbox-{process}", daemon=True).start()
+    Thread(target=serve_orders, name=f"sandbox-{process}", daemon=True).start()
     return orders
 
 
-def give_folder(folder: Path, uid: int) -> None:
-    """Give a job's folder to the guest's user `uid`: before each job, and by root alone.
+def change_owner(folder: Path, uid: int) -> None:
+    """Give a job's folder and all in it to the user `uid`; only root can.
 
-    A guest's files stay its own afterwards; root reads them. Links are not followed, and a file
-    with a second name elsewhere is left alone.
+    Links are not followed, and a file with a second name elsewhere is left alone.
     """
     for _, folders, files, handle in os.fwalk(folder, follow_symlinks=False):
         if os.fstat(handle).st_uid != uid:

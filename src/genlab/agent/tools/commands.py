@@ -31,9 +31,10 @@ from genlab.agent.tools.files import PACKAGES, find_fault, is_protected, resolve
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import make_printable
+from genlab.sandbox.config import SITE
 from genlab.sandbox.limits import GIB, Limits
 from genlab.sandbox.readback import read_back, remove_tree
-from genlab.sandbox.runner import SITE, Sandbox
+from genlab.sandbox.runner import Sandbox
 
 LIMITS = Limits(wall_seconds=300.0, output_bytes=20_000, disk_bytes=1 * GIB, files=5000)
 MAX_NOTES = 5
