@@ -1,13 +1,15 @@
 """The guard: a process between us and the guest, inside every layer but the last.
 
-It forks a child for each job, lets it give up all that `lockdown` names, and watches it: it is the
-reaper of everything the job leaves behind, and kills it all when the job ends, when it is asked to,
-or when the caller is gone. Code of a guest never runs in the guard itself; a guest cannot signal,
-trace or limit it (another uid or a Landlock domain, and seccomp), nor does it inherit its socket.
+It forks a child for each job, which restricts itself by `lockdown`, and watches it. The guard is
+the reaper of everything that the job leaves behind, and kills it all when the job ends, when the
+caller asks for it, or when the caller is gone. Code of a guest never runs in the guard itself; a
+guest cannot signal, trace or limit it (another uid or a Landlock domain, and seccomp), and does not
+inherit its socket.
 
-Protocol, one JSON packet each over a socket pair: the caller sends the config, and gets {"ready"};
-then for each job {"argv" or "script", "args", "env", "cwd", "limits"} with the file descriptor
-of its output, and gets {"exit", "stopped", "cpu", "clean"} or {"error"}; {"stop"} ends the job.
+Protocol, one JSON packet per message over a socket pair: the caller sends the settings and receives
+{"ready"}; then for each job it sends {"argv" or "script", "args", "env", "cwd", "limits"} with the
+file descriptor of the job's output, and receives {"exit", "stopped", "cpu", "clean"} or {"error"};
+{"stop"} ends the job.
 """
 
 import atexit
@@ -31,8 +33,8 @@ from typing import Any, NoReturn
 from . import lockdown
 
 PACKET = 1 << 18
-LOOK_EVERY = 0.2  # seconds between two looks at the memory of all processes of a job
-SWEEP_FOR = 5.0  # seconds in which killed processes must be gone
+MEASURE_EVERY = 0.2  # seconds between two measurements of the memory of a job's processes
+KILL_SECONDS = 5.0  # in which killed processes must be gone
 EXIT_NOT_FOUND = 127
 
 Message = dict[str, Any]
@@ -42,32 +44,35 @@ def main() -> None:
     """Serve the socket whose number is the last argument until the caller closes it."""
     control = socket.socket(fileno=int(sys.argv[-1]))
     sys.argv[:] = ["guest"]
-    config: Message = json.loads(control.recv(PACKET))
+    settings: Message = json.loads(control.recv(PACKET))
     lockdown.prctl(lockdown.PR_SET_CHILD_SUBREAPER, 1)
-    lockdown.prctl(lockdown.PR_SET_DUMPABLE, 0)  # nobody of the same uid opens our /proc files
-    if config["uid"] is not None:
-        kept = [lockdown.CAP_KILL, lockdown.CAP_SETUID, lockdown.CAP_SETGID]
-        search = [lockdown.CAP_DAC_READ_SEARCH] if config["search"] else []
-        lockdown.keep_capabilities([*kept, *search])
+    lockdown.prctl(lockdown.PR_SET_DUMPABLE, 0)  # no other process of our uid opens our /proc files
+    if settings["uid"] is not None:
+        capabilities = [lockdown.CAP_KILL, lockdown.CAP_SETUID, lockdown.CAP_SETGID]
+        if settings["search"]:
+            capabilities.append(lockdown.CAP_DAC_READ_SEARCH)
+        lockdown.keep_capabilities(capabilities)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for name in (f"{__package__}.site.sitecustomize", *config["preload"]):
+    for name in (f"{__package__}.site.sitecustomize", *settings["preload"]):
         if name.endswith(".py"):  # a script of the caller
             runpy.run_path(name, run_name="preload")
         else:
             importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a child's collector must not copy all that was imported
-    Guard(control, config).serve()
+    Guard(control, settings).serve()
 
 
 class Guard:
-    """One job at a time."""
+    """Run the caller's jobs, one at a time."""
 
-    def __init__(self, control: socket.socket, config: Message) -> None:
-        self.control, self.config = control, config
-        self.untouched = self.stamps()
+    def __init__(self, control: socket.socket, settings: Message) -> None:
+        self.control = control
+        self.settings = settings
+        self.initial_times = self.read_change_times()
 
     def serve(self) -> None:
+        """Answer the caller's messages until it closes the socket."""
         self.control.send(b'{"ready": true}')
         while True:
             packet, handles, _, _ = socket.recv_fds(self.control, PACKET, 1)
@@ -76,9 +81,11 @@ class Guard:
                 return
             message = json.loads(packet)
             if "stop" not in message:
-                self.control.send(json.dumps(self.job(message, handles)).encode())
+                report = self.run_job(message, handles)
+                self.control.send(json.dumps(report).encode())
 
-    def job(self, message: Message, handles: list[int]) -> Message:
+    def run_job(self, message: Message, handles: list[int]) -> Message:
+        """Run a job in a child process and wait for its end; returns the report to the caller."""
         fault_read, fault_write = os.pipe()
         child = os.fork()
         if child == 0:
@@ -88,78 +95,80 @@ class Guard:
         with os.fdopen(fault_read, "rb") as pipe:
             error = pipe.read().decode(errors="replace")
         stopped = "" if error else self.watch(child, message["limits"])
-        gone = self.sweep(child)
+        usage = self.kill_all(child)
         if error:
             return {"error": error}
-        if gone is None:  # it outlived SIGKILL: the caller ends this guard and all below it
+        if usage is None:  # it outlived SIGKILL: the caller ends this guard and all below it
             return {"error": "a process of the guest could not be killed"}
-        status, cpu, all_cpu = gone
+        status, cpu, all_cpu = usage
         code = os.waitstatus_to_exitcode(status)
         limit = message["limits"]["cpu_seconds"]
-        # The limit counts whole ticks: on a busy machine it strikes before the clock says so.
-        ended = code == -signal.SIGXCPU and cpu >= limit / 2
-        if not stopped and (ended or (code == -signal.SIGKILL and cpu >= limit - 0.1)):
+        # The kernel counts whole ticks: on a busy machine it strikes before the clock says so.
+        warned = code == -signal.SIGXCPU and cpu >= limit / 2
+        killed = code == -signal.SIGKILL and cpu >= limit - 0.1
+        if not stopped and (warned or killed):
             stopped = "time"
-        clean = self.stamps() == self.untouched
+        clean = self.read_change_times() == self.initial_times
         return {"exit": code, "stopped": stopped or None, "cpu": all_cpu, "clean": clean}
 
-    def stamps(self) -> list[int]:
-        """When the folders that a guest may own last changed; no guest can set these times."""
-        return [os.stat(folder).st_ctime_ns for folder in self.config["watched"]]
+    def read_change_times(self) -> list[int]:
+        """Read when the folders that a guest may own last changed; no guest can set these times."""
+        return [os.stat(folder).st_ctime_ns for folder in self.settings["watched"]]
 
     def remove_private(self) -> None:
-        """Remove the guest's private folder, as the guest's user; also after the caller was killed.
+        """Remove the guest's private folder as the guest's user, even after the caller was killed.
 
         In bubblewrap it is a mount that ends with this process.
         """
-        if self.config["private"] is None:
+        if self.settings["private"] is None:
             return
         cleaner = os.fork()
         if cleaner == 0:
             try:
-                signal.alarm(round(SWEEP_FOR))
-                if self.config["uid"] is not None:
-                    lockdown.drop_privileges(self.config["uid"], search=self.config["search"])
-                shutil.rmtree(self.config["private"], ignore_errors=True)
+                signal.alarm(round(KILL_SECONDS))
+                if self.settings["uid"] is not None:
+                    lockdown.drop_privileges(self.settings["uid"], search=self.settings["search"])
+                shutil.rmtree(self.settings["private"], ignore_errors=True)
             finally:
                 os._exit(0)
         os.waitpid(cleaner, 0)
 
     def watch(self, child: int, limits: Message) -> str:
-        """Wait for the job's first process to end; why it must be stopped, or ""."""
+        """Wait for the job's first process to end; returns why it must be stopped, or ""."""
         ended = os.pidfd_open(child)
         watched: list[Any] = [self.control, ended]
         try:
             while True:
-                ready, _, _ = select.select(watched, [], [], LOOK_EVERY)
+                ready, _, _ = select.select(watched, [], [], MEASURE_EVERY)
                 if self.control in ready:
                     packet = self.control.recv(PACKET)
                     if not packet:
-                        self.sweep(child)
+                        self.kill_all(child)
                         self.remove_private()
                         os._exit(1)
                     return str(json.loads(packet).get("stop", "time"))
                 if ended in ready:
                     return ""
-                if sum(memory_of(pid) for pid in descendants()) > limits["memory_bytes"]:
+                if sum(measure_memory(pid) for pid in list_descendants()) > limits["memory_bytes"]:
                     return "memory"
         finally:
             os.close(ended)
 
-    def sweep(self, child: int) -> tuple[int, float, float] | None:
-        """Kill and reap all that the job started; returns None where a process lives on.
+    def kill_all(self, child: int) -> tuple[int, float, float] | None:
+        """Kill and reap all that the job started.
 
-        Otherwise the status of `child`, its CPU seconds and those of all processes.
+        Returns the status of `child`, its CPU seconds and those of all processes; None where a
+        process lives on.
         """
         status = 0
         cpu = all_cpu = 0.0
-        until = time.monotonic() + SWEEP_FOR
+        deadline = time.monotonic() + KILL_SECONDS
         while True:
-            if self.config["bubblewrap"]:
+            if self.settings["bubblewrap"]:
                 with suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGKILL)  # all at once: a fork bomb cannot run away
             else:
-                for pid in descendants():
+                for pid in list_descendants():
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             while True:
@@ -173,14 +182,17 @@ class Guard:
                 if pid == child:
                     status = ended
                     cpu = used.ru_utime + used.ru_stime
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return None
             time.sleep(0.001)
 
     def become_guest(self, message: Message, handles: list[int], fault_write: int) -> NoReturn:
-        """In the child: take the job's streams, give everything up, run it, end."""
-        guard, group = os.getppid(), os.getpgid(0)
-        protected = (guard, -guard, 1, *([-group] if group > 1 else []))
+        """Restrict this process, the child of a fork, run the job in it, and exit."""
+        guard = os.getppid()
+        group = os.getpgid(0)
+        protected = [guard, -guard, 1]
+        if group > 1:
+            protected.append(-group)
         try:
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
@@ -192,14 +204,7 @@ class Guard:
             os.dup2(fault_write, 3, inheritable=False)
             fault_write = 3
             os.closerange(4, 65536)
-            config, landlock = self.config, not self.config["bubblewrap"]
-            alone = landlock and config["uid"] is None
-            lockdown.set_limits(message["limits"], threads_of(os.getuid()) if alone else 0)
-            ruleset = lockdown.Ruleset(config["readable"], config["writable"], files=landlock)
-            lockdown.drop_privileges(config["uid"], search=config["search"])
-            os.chdir(message["cwd"])
-            forks = message["limits"]["forks"]
-            lockdown.restrict(ruleset, protected, alone=alone, driver=config["driver"], forks=forks)
+            self.lock_in(message, tuple(protected))
         except BaseException as error:
             os.write(fault_write, f"{type(error).__name__}: {error}".encode() or b"?")
             os._exit(1)
@@ -214,9 +219,23 @@ class Guard:
         os.close(fault_write)
         os._exit(run_script(message["script"], message["args"]))
 
+    def lock_in(self, message: Message, protected: tuple[int, ...]) -> None:
+        """Restrict this process to what the job may do; see `lockdown`."""
+        settings = self.settings
+        limits = message["limits"]
+        landlock = not settings["bubblewrap"]
+        alone = landlock and settings["uid"] is None
+        lockdown.set_limits(limits, count_threads(os.getuid()) if alone else 0)
+        ruleset = lockdown.Ruleset(settings["readable"], settings["writable"], files=landlock)
+        lockdown.drop_privileges(settings["uid"], search=settings["search"])
+        os.chdir(message["cwd"])
+        lockdown.restrict(
+            ruleset, protected, alone=alone, driver=settings["driver"], forks=limits["forks"]
+        )
+
 
 def run_script(script: str, args: list[str]) -> int:
-    """Run a Python file as `__main__`, as the interpreter would: its exit status."""
+    """Run a Python file as `__main__`, as the interpreter would; returns its exit status."""
     sys.argv[:] = [script, *args]
     if "tempfile" in sys.modules:  # a preload may have chosen a folder that only the guard can use
         sys.modules["tempfile"].tempdir = None  # type: ignore[attr-defined]
@@ -241,33 +260,34 @@ def run_script(script: str, args: list[str]) -> int:
     return status
 
 
-def descendants() -> list[int]:
-    """Ids of all processes below this one."""
-    parents: dict[int, list[int]] = {}
+def list_descendants() -> list[int]:
+    """List the ids of all processes below this one."""
+    children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError):
-                with open(f"/proc/{name}/stat", errors="replace") as file:  # its name is its own
+                # A process chooses its own name, which may hold any byte, brackets included.
+                with open(f"/proc/{name}/stat", errors="replace") as file:
                     parent = int(file.read().rpartition(")")[2].split()[1])
-                parents.setdefault(parent, []).append(int(name))
-    found = list(parents.get(os.getpid(), []))
-    for pid in found:  # it grows while it is read: breadth first
-        found += parents.get(pid, [])
-    return found
+                children.setdefault(parent, []).append(int(name))
+    descendants = list(children.get(os.getpid(), []))
+    for pid in descendants:  # the list grows while it is read: breadth first
+        descendants += children.get(pid, [])
+    return descendants
 
 
-def memory_of(pid: int) -> int:
-    """Bytes of a process's memory, with what it shares; files that it maps are not counted."""
+def measure_memory(pid: int) -> int:
+    """Measure a process's memory in bytes, shared memory included and mapped files excluded."""
     try:
         with open(f"/proc/{pid}/status", errors="replace") as file:
-            counted = [line for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
+            lines = [line for line in file if line.startswith(("RssAnon:", "RssShmem:"))]
     except OSError:
         return 0
-    return sum(int(line.split()[1]) << 10 for line in counted)
+    return sum(int(line.split()[1]) << 10 for line in lines)
 
 
-def threads_of(uid: int) -> int:
-    """Threads that a user already has: RLIMIT_NPROC counts these too."""
+def count_threads(uid: int) -> int:
+    """Count the threads that a user already has: RLIMIT_NPROC counts these too."""
     count = 0
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -1,9 +1,9 @@
-"""The system calls that a guest may not make: a seccomp filter, written by hand in classic BPF.
+"""A seccomp filter in classic BPF that refuses system calls to a guest.
 
-A list of what is refused, not of what is allowed: torch, its threads and CUDA call too much for a
-short list of allowed calls. Calls that are newer than this table answer ENOSYS, so that a kernel's
-new feature is closed until someone has looked at it. Numbers: x86_64, aarch64 (from Linux 6.1's
-`asm/unistd_64.h` and `asm-generic/unistd.h`); -1 where there is no such call.
+It lists what is refused, not what is allowed: torch, its threads and CUDA make too many calls for a
+short list of allowed ones. Calls that are newer than this table return ENOSYS, so that a new
+feature of the kernel stays closed until someone has looked at it. Numbers: x86_64, aarch64 (from
+Linux 6.1's `asm/unistd_64.h` and `asm-generic/unistd.h`); -1 where there is no such call.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterable
 
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-NEWEST = 451  # cachestat; what comes after is unknown here
+NEWEST = 451  # cachestat, the last call that these tables know
 X32 = 0x40000000
 
 # fmt: off
@@ -57,7 +57,7 @@ REFUSED = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "removexattr": (197, 14),
     "lremovexattr": (198, 15), "fremovexattr": (199, 16),
 }
-# What Landlock doesn't rule on: modes, owners and dates of files that the guest's user owns.
+# Landlock does not restrict these: modes, owners and dates of files that the guest's user owns.
 ATTRIBUTES = {
     "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "chown": (92, -1),
     "fchown": (93, 55), "lchown": (94, -1), "fchownat": (260, 54), "utime": (132, -1),
@@ -68,7 +68,8 @@ ATTRIBUTES = {
 # Nothing comes in or goes out: sockets that send without a connection stay refused, as do connect
 # and accept.
 DRIVER = ("memfd_create", "socket", "bind", "listen")
-CLONE, CLONE3 = (56, 220), (435, 435)
+CLONE = (56, 220)
+CLONE3 = (435, 435)
 FORKS = ((57, -1), (58, -1))  # fork, vfork
 SIGNALS = {"kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131),
            "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240)}
@@ -80,11 +81,25 @@ TERMINAL_IOCTLS = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS: typi
 OWNER_IOCTLS = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP: signals sent by the kernel on our behalf
 OWNER_FCNTLS = (8, 10, 15)  # F_SETOWN, F_SETSIG, F_SETOWN_EX: the same
 
-LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
-NUMBER, ARCH = 0, 4
+# Operations of classic BPF: linux/bpf_common.h
+LOAD = 0x20
+EQUAL = 0x15
+GREATER = 0x35
+ANY_BIT = 0x45
+RETURN = 0x06
+# Results of a filter, and offsets in its input: linux/seccomp.h
+ALLOW = 0x7FFF0000
+KILL = 0x80000000
+REFUSE = 0x00050000
+NUMBER = 0
+ARCH = 4
 
-Instruction = tuple[int, int, int, int]
+NOT_PERMITTED = (RETURN, 0, 0, REFUSE | errno.EPERM)
+UNKNOWN_CALL = (RETURN, 0, 0, REFUSE | errno.ENOSYS)
+TOO_MANY = (RETURN, 0, 0, REFUSE | errno.EAGAIN)
+LOAD_NUMBER = (LOAD, 0, 0, NUMBER)
+
+Instruction = tuple[int, int, int, int]  # operation, instructions to skip if true, if false, value
 Test = tuple[int, int, tuple[int, ...]]  # argument, operation, values: refused where one holds
 
 # Sockets of the unix family alone, and no datagrams, which go to any path without a connection.
@@ -109,48 +124,63 @@ def build_filter(
     driver: bool = False,
     forks: bool = True,
 ) -> list[Instruction]:
-    """The filter for `machine`; `protected` are ids of processes and groups not to be signalled.
+    """Build the filter for `machine`.
 
-    `alone`, where it isn't 0, is the one process that may be signalled (and 0, its own group);
-    without `attributes` no file's mode, owner or date may be changed; `driver` leaves the calls of
-    DRIVER; without `forks` a process is refused like one too many (EAGAIN), a thread is not.
+    protected: ids of processes and groups that may not be signalled. alone: where it is not 0, the
+    one process that may be signalled (and 0, its own group). attributes: whether a file's mode,
+    owner or date may be changed. driver: whether the calls of DRIVER are allowed. forks: whether it
+    may start a process; if not, each is refused like one too many (EAGAIN), a thread is not.
 
     Raises KeyError where the machine is not in the table.
     """
     column, audit = ARCHITECTURES[machine]
-    refuse, unknown = REFUSE | errno.EPERM, REFUSE | errno.ENOSYS
     code: list[Instruction] = [
         (LOAD, 0, 0, ARCH),
         (EQUAL, 1, 0, audit),
         (RETURN, 0, 0, KILL),  # 32-bit calls have other numbers
-        (LOAD, 0, 0, NUMBER),
+        LOAD_NUMBER,
         (GREATER, 0, 1, X32),
         (RETURN, 0, 0, KILL),
         (GREATER, 0, 1, NEWEST + 1),
-        (RETURN, 0, 0, unknown),
+        UNKNOWN_CALL,
         # threads fall back to clone, whose flags can be looked at
         (EQUAL, 0, 1, CLONE3[column]),
-        (RETURN, 0, 0, unknown),
+        UNKNOWN_CALL,
     ]
     if not forks:
-        too_many = (RETURN, 0, 0, REFUSE | errno.EAGAIN)
-        for numbers in FORKS:
-            if numbers[column] >= 0:
-                code += [(EQUAL, 0, 1, numbers[column]), too_many]
-        code += [
-            (EQUAL, 0, 4, CLONE[column]),
-            (LOAD, 0, 0, _argument(0)),
-            (ANY_BIT, 1, 0, THREAD),
-            too_many,
-            (LOAD, 0, 0, NUMBER),
-        ]
+        code += _refuse_processes(column)
     refused = REFUSED | ({} if attributes else ATTRIBUTES)
     for name, numbers in refused.items():
         if numbers[column] >= 0 and not (driver and name in DRIVER):
-            code += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, refuse)]
-    for numbers, tests in (CONDITIONAL | (SOCKET if driver else {})).items():
+            code += [(EQUAL, 0, 1, numbers[column]), NOT_PERMITTED]
+    conditional = CONDITIONAL | (SOCKET if driver else {})
+    for numbers, tests in conditional.items():
         code += _refuse_where(numbers[column], tests)
-    kept = tuple(value & 0xFFFFFFFF for value in (-1, *protected))
+    code += _refuse_signals(column, protected, alone)
+    code.append((RETURN, 0, 0, ALLOW))
+    return code
+
+
+def _refuse_processes(column: int) -> list[Instruction]:
+    """Refuse fork, vfork, and clone of anything but a thread."""
+    code: list[Instruction] = []
+    for numbers in FORKS:
+        if numbers[column] >= 0:
+            code += [(EQUAL, 0, 1, numbers[column]), TOO_MANY]
+    return [
+        *code,
+        (EQUAL, 0, 4, CLONE[column]),
+        (LOAD, 0, 0, _argument(0)),
+        (ANY_BIT, 1, 0, THREAD),
+        TOO_MANY,
+        LOAD_NUMBER,
+    ]
+
+
+def _refuse_signals(column: int, protected: tuple[int, ...], alone: int) -> list[Instruction]:
+    """Refuse signals to `protected`, to every process (-1), and to others than `alone` (if any)."""
+    code: list[Instruction] = []
+    targets = tuple(value & 0xFFFFFFFF for value in (-1, *protected))
     for name, numbers in SIGNALS.items():
         if alone:
             code += [
@@ -158,12 +188,11 @@ def build_filter(
                 (LOAD, 0, 0, _argument(0)),
                 (EQUAL, 2, 0, 0),
                 (EQUAL, 1, 0, alone),
-                (RETURN, 0, 0, refuse),
-                (LOAD, 0, 0, NUMBER),
+                NOT_PERMITTED,
+                LOAD_NUMBER,
             ]
-        places = (0, 1) if "tg" in name else (0,)
-        code += _refuse_where(numbers[column], [(place, EQUAL, kept) for place in places])
-    code.append((RETURN, 0, 0, ALLOW))
+        arguments = (0, 1) if "tg" in name else (0,)  # of a thread: its process, then itself
+        code += _refuse_where(numbers[column], [(index, EQUAL, targets) for index in arguments])
     return code
 
 
@@ -173,12 +202,12 @@ def _argument(index: int) -> int:
 
 
 def _refuse_where(number: int, tests: Iterable[Test]) -> list[Instruction]:
-    """For call `number`: refused where a test holds, else allowed."""
+    """Refuse the call `number` where a test holds, and allow it otherwise."""
     body: list[Instruction] = []
     for argument, operation, values in tests:
         body.append((LOAD, 0, 0, _argument(argument)))
         for value in values:
-            body += [(operation, 0, 1, value), (RETURN, 0, 0, REFUSE | errno.EPERM)]
+            body += [(operation, 0, 1, value), NOT_PERMITTED]
     body.append((RETURN, 0, 0, ALLOW))
     return [(EQUAL, 0, len(body), number), *body]
 
@@ -191,7 +220,10 @@ def install(
     driver: bool = False,
     forks: bool = True,
 ) -> None:
-    """Filter this process and all that it starts, for good; needs no_new_privs. Raises OSError."""
+    """Install the filter of `build_filter` for this process and all that it starts.
+
+    It cannot be removed again, and needs no_new_privs. Raises OSError.
+    """
     machine = os.uname().machine
     if machine not in ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"no seccomp filter is written for {machine}")
