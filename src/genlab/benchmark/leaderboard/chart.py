@@ -1,4 +1,4 @@
-"""Figure of the leaderboard: score by contender, with intervals."""
+"""Plot the leaderboard: score by contender, with intervals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,17 +17,17 @@ def draw_scores(path: Path, standings: Sequence[Standing]) -> None:
     """
     with figure_file(path, 1.1 + 0.42 * max(2, len(standings))) as figure:
         axes = figure.add_subplot()
-        for place, s in enumerate(reversed(standings)):
+        for y, s in enumerate(reversed(standings)):
             colour = ORANGE if s.tool_id.startswith(CONTROL) else BLUE
             if s.score is None:
                 why = ", ".join(f"{kind} {n}" for kind, n in s.failures.items()) or "not run"
-                axes.text(0.01, place, why.replace("_", " "), va="center", color=MUTED)
+                axes.text(0.01, y, why.replace("_", " "), va="center", color=MUTED)
                 continue
             if s.low is not None and s.high is not None:
-                axes.plot([s.low, s.high], [place, place], color=colour, linewidth=5, alpha=0.35)
-            axes.plot(s.score, place, "o", color=colour, markersize=7)
-            axes.text(1.06, place, f"{s.score:.2f}", va="center", ha="right")
-            axes.text(1.17, place, f"n = {s.scored}", va="center", ha="right", color=MUTED)
+                axes.plot([s.low, s.high], [y, y], color=colour, linewidth=5, alpha=0.35)
+            axes.plot(s.score, y, "o", color=colour, markersize=7)
+            axes.text(1.06, y, f"{s.score:.2f}", va="center", ha="right")
+            axes.text(1.17, y, f"n = {s.scored}", va="center", ha="right", color=MUTED)
         axes.grid(visible=False, axis="x")
         axes.set_yticks(range(len(standings)), [s.label for s in reversed(standings)])
         axes.set_xlim(-0.01, 1.0)

@@ -1,12 +1,12 @@
 """Standings of contenders: mean scores with intervals, shared ranks, failures, cost, stars.
 
-The unit that is resampled is the case: draws and runs of a contender on a case are averaged first.
-The ranking mean counts what a contender failed at (a refusal, a time-out, a missing face) as 0 and
-leaves out what it cannot be blamed for (`EXCUSED`). Two contenders are compared on the cases that
-both have a ranking value for, resampled together; a rank is one more than the number of contenders
-whose mean is surely higher, so those that the cases cannot separate share a rank (95 % per pair).
+Cases are resampled: draws and runs of a contender on a case are averaged first. The ranking mean
+counts a contender's failures (a refusal, a time-out, a missing face) as 0 and leaves out those that
+it cannot be blamed for (`EXCUSED`). Two contenders are compared on the cases for which both have a
+ranking value, resampled together. A rank is one more than the number of contenders with a
+significantly higher mean (95 % per pair): contenders that the cases cannot separate share a rank.
 
-Scores of two versions of the scorer's constants do not compare: those of the newest count.
+Scores of two versions of the scorer's constants do not compare: only the newest version counts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXCUSED = frozenset(
         *("unavailable", "retired", "cancelled"),  # outages
     }
 )
-STARS_LEAD = 10  # blind ratings from which the leaderboard leads with them
+STARS_LEAD = 10  # blind ratings from which on the leaderboard is ordered by them
 
 _ITEMS = """
     SELECT run_id, contender, case_id, status, score, score_reference, components, failure_kind,
@@ -55,7 +55,7 @@ _RATINGS = """
     WHERE h.subject_kind = 'run_item' AND i.image_sha256 <> ''
         AND (:run IS NULL OR i.run_id = :run)
 """
-# Both bad says as much of which is better as a tie does; arena-rank reads it so, too.
+# `both_bad` counts as a tie, as in arena-rank: it does not say which one is better.
 _PREFERENCES = """
     SELECT i.contender AS preferred, j.contender AS other,
         p.outcome IN ('tie', 'both_bad') AS tie
@@ -67,7 +67,7 @@ _PREFERENCES = """
 
 
 class Stars(BaseModel):
-    """Mean stars over images, each image with the same weight, and how many gave them."""
+    """Mean stars over images, equally weighted, and the number of raters and ratings."""
 
     mean: float
     raters: int
@@ -78,10 +78,11 @@ class Standing(BaseModel):
     """A row of the leaderboard.
 
     score, low, high: ranking mean over cases and its 95 % interval; scored_mean: mean over scored
-    items alone; reference: mean `score_reference` over ground-truth cases; spread: mean standard
-    deviation of draws within a case; scored, cases: cases with a score, and all; rank: None below
-    LEAST cases; failures: finished items without a score, by kind, of which `excused` do not count;
-    cost: dollars; seconds: mean per image; stars: by context; older: scores of older constants.
+    items only; reference: mean `score_reference` over ground-truth cases; spread: mean standard
+    deviation of draws within a case; scored: number of cases with a score; cases: number of all;
+    rank: None below LEAST cases; failures: number of finished items without a score, by kind, of
+    which `excused` do not count; cost: dollars; seconds: mean per image; stars: by context; older:
+    number of scores of older constants, which are left out.
     """
 
     contender: str
@@ -107,7 +108,7 @@ class Standing(BaseModel):
 
 
 class RaterStatistics(BaseModel):
-    """How blind raters agree among themselves and with the machine, and whom they prefer."""
+    """Agreement of blind raters with each other and with the score, and their preferences."""
 
     alpha: Estimate
     spearman: Estimate
@@ -116,10 +117,10 @@ class RaterStatistics(BaseModel):
 
 @dataclass(frozen=True)
 class Tables:
-    """What the store says of a run, or of all runs.
+    """Items and people's answers of a run, or of all runs, as tables.
 
-    items: a row per item, with `value`: the score, 0 for a failure that counts, nan where nothing
-    is known; ratings, preferences: a row per answer.
+    items: a row per item, with `value`: the score, 0 for a failure that counts, nan for an item
+    that does not count; ratings, preferences: a row per answer.
     """
 
     contenders: Mapping[str, Contender]
@@ -129,10 +130,13 @@ class Tables:
 
 
 def read_tables(store: Store, run_id: str | None = None) -> Tables:
-    """Read what standings and people's findings are computed from; run_id: None for all runs."""
+    """Read the tables from which statistics are computed; run_id: None for all runs."""
     runs = store.runs() if run_id is None else [store.run(run_id)]
+    contenders: dict[str, Contender] = {}
+    for run in runs:
+        contenders |= run.contenders
     return Tables(
-        contenders={name: each for run in runs for name, each in run.contenders.items()},
+        contenders=contenders,
         items=_evaluate_items(store.table(_ITEMS, run=run_id), runs),
         ratings=store.table(_RATINGS, run=run_id),
         preferences=store.table(_PREFERENCES, run=run_id),
@@ -140,9 +144,10 @@ def read_tables(store: Store, run_id: str | None = None) -> Tables:
 
 
 def rank_contenders(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> list[Standing]:
-    """The standings; ranked rows first, the best first.
+    """Compute the standings; ranked rows come first, the best one first.
 
-    The order is that of blind stars where every ranked row has at least STARS_LEAD of them.
+    They are ordered by blind stars if every ranked row has at least STARS_LEAD of them, otherwise
+    by score.
     """
     items = tables.items
     if items.empty:
@@ -153,8 +158,12 @@ def rank_contenders(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> 
         _standing(tables.contenders[name], rows, ranking.get(name, {}), stars.get(name, {}))
         for name, rows in items.groupby("contender")
     ]
-    blind = [s.stars["blind"].ratings if "blind" in s.stars else 0 for s in standings if s.rank]
-    by_stars = min(blind, default=0) >= STARS_LEAD
+    blind_ratings = [
+        standing.stars["blind"].ratings if "blind" in standing.stars else 0
+        for standing in standings
+        if standing.rank
+    ]
+    by_stars = min(blind_ratings, default=0) >= STARS_LEAD
 
     def order(standing: Standing) -> tuple[bool, float, str]:
         key = standing.stars["blind"].mean if by_stars and standing.rank else standing.score
@@ -164,136 +173,148 @@ def rank_contenders(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> 
 
 
 def summarize_raters(tables: Tables, *, bootstrap: int = 1000, seed: int = 0) -> RaterStatistics:
-    """Agreement of blind ratings and strengths from preferences, or why there is none."""
+    """Compute the agreement of blind raters, and strengths from preferences.
+
+    An estimate without a value says why there is none.
+    """
     ratings = tables.ratings.query("context == 'blind'")
     items = tables.items.query("image_sha256 != ''")
     columns = (items.groupby("image_sha256").score, ratings.groupby("image_sha256").stars)
     both = pd.concat([column.mean() for column in columns], axis=1).dropna()
-    once = ratings.drop_duplicates(["image_sha256", "rater"])
-    counts = pd.crosstab(once.image_sha256, once.stars).reindex(columns=[*STARS], fill_value=0)
-    found = fit_bradley_terry(*split_votes(tables.preferences))
-    labels = [tables.contenders[name].label for name in found]
-    names = [x if labels.count(x) == 1 else f"{x}, {n}" for x, n in zip(labels, found, strict=True)]
+    unique = ratings.drop_duplicates(["image_sha256", "rater"])
+    counts = pd.crosstab(unique.image_sha256, unique.stars).reindex(columns=[*STARS], fill_value=0)
+    strengths = fit_bradley_terry(*split_votes(tables.preferences))
+    labels = [tables.contenders[name].label for name in strengths]
+    names = [
+        label if labels.count(label) == 1 else f"{label}, {name}"
+        for label, name in zip(labels, strengths, strict=True)
+    ]
     return RaterStatistics(
         alpha=krippendorff_alpha(counts.to_numpy(), bootstrap=bootstrap, seed=seed),
         spearman=spearman(both.to_numpy(dtype=np.float64), bootstrap=bootstrap, seed=seed),
-        strengths=dict(zip(names, found.values(), strict=True)),
+        strengths=dict(zip(names, strengths.values(), strict=True)),
     )
 
 
 def split_votes(votes: pd.DataFrame) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of contenders of which one was preferred, which comes first; and pairs without one."""
-    split: tuple[list[Pair], list[Pair]] = ([], [])
-    for preferred, other, tie in votes.itertuples(index=False, name=None):
-        split[tie].append((preferred, other))
-    return split
+    """Split votes into preferences, as pairs (preferred, other), and ties."""
+    preferences: list[Pair] = []
+    ties: list[Pair] = []
+    for first, second, tie in votes.itertuples(index=False, name=None):
+        (ties if tie else preferences).append((first, second))
+    return preferences, ties
 
 
 def _evaluate_items(items: pd.DataFrame, runs: Sequence[Run]) -> pd.DataFrame:
-    """Items with `value`; see `Tables`.
+    """Add the columns `value`, `older`, `failed` and `excused` to items; see `Tables`.
 
-    `case_id` ends in the case's digest: another photograph of that name is another case. An image
-    that a later run reused counts once.
+    The case's digest is appended to `case_id`: another photograph of that name is another case. An
+    image that a later run reused counts once.
     """
     digests = {
-        (r.run_id, case["case_id"]): case.get("digest", "") for r in runs for case in r.cases
+        (run.run_id, case["case_id"]): case.get("digest", "") for run in runs for case in run.cases
     }
     items["case_id"] += [digests[key] for key in zip(items.run_id, items.case_id, strict=True)]
     scored = items.score.notna()
     newest = max(items.version[scored], key=_age, default="")
     items["older"] = scored & (items.version != newest)
-    # Of objects, as a column without numbers is read, pandas takes means ten times as slowly.
+    # A column without numbers is read as objects, whose means take pandas ten times as long.
     items = items.astype({"score": float, "score_reference": float})
     items.loc[items.older, ["score", "score_reference"]] = np.nan
     items["failed"] = items.status.isin(["failed", "skipped"])
     items["excused"] = items.failed & items.failure_kind.isin(EXCUSED)
     items["value"] = items.score.where(~(items.failed & ~items.excused), 0.0)
-    known = items[items.value.notna() & (items.image_sha256 != "")]
-    copies = known.index[known.duplicated(["contender", "case_id", "image_sha256"])]
+    counted = items[items.value.notna() & (items.image_sha256 != "")]
+    copies = counted.index[counted.duplicated(["contender", "case_id", "image_sha256"])]
     items.loc[copies, ["score", "score_reference", "value"]] = np.nan
     items.loc[copies, ["failed", "excused"]] = False
     return items
 
 
 def _age(version: str) -> tuple[int, str]:
-    """Sort key of versions, which are numbers; a scorer without one comes first."""
+    """Return a sort key of versions, which are numbers; a scorer without a version comes first."""
     return (int(version) if version.isdecimal() else -1, version)
 
 
 def _stars(ratings: pd.DataFrame) -> dict[str, dict[str, Stars]]:
-    """Stars by contender and context."""
-    found: dict[str, dict[str, Stars]] = {}
-    for (name, context), own in ratings.groupby(["contender", "context"]):
-        mean = own.groupby("image_sha256").stars.mean().mean()
-        stars = Stars(mean=mean, raters=own.rater.nunique(), ratings=len(own))
-        found.setdefault(name, {})[context] = stars
-    return found
+    """Average stars by contender and context."""
+    stars: dict[str, dict[str, Stars]] = {}
+    for (contender, context), rows in ratings.groupby(["contender", "context"]):
+        mean = rows.groupby("image_sha256").stars.mean().mean()
+        stars.setdefault(contender, {})[context] = Stars(
+            mean=mean, raters=rows.rater.nunique(), ratings=len(rows)
+        )
+    return stars
 
 
 def _ranking(items: pd.DataFrame, *, bootstrap: int, seed: int) -> dict[str, dict[str, Any]]:
-    """Mean, interval and rank of each contender with a known value.
+    """Compute mean, interval and rank of each contender that has a value.
 
-    rank: 1 + the number of surely better contenders. Surely better: the interval of the mean
-    difference over at least LEAST shared cases lies above 0. None below LEAST known cases.
+    rank: 1 + the number of significantly better contenders, whose interval of the mean difference
+    over at least LEAST shared cases lies above 0; None below LEAST cases with a value.
     """
     table = items.pivot_table("value", "case_id", "contender", dropna=False)
     table = table.dropna(axis=1, how="all")
     if table.empty:
         return {}
     values = table.to_numpy(dtype=np.float64)
-    one, other = np.triu_indices(values.shape[1], 1)
-    both = np.hstack([values, values[:, one] - values[:, other]])
-    counts = np.isfinite(both).sum(axis=0)
-    known, shared = np.split(counts, [values.shape[1]])
-    lows, highs = confidence_bounds(resample_means(both, bootstrap=bootstrap, seed=seed), counts)
-    low, least = np.split(lows, [values.shape[1]])
-    high, most = np.split(highs, [values.shape[1]])
-    ranks = np.ones(len(known), dtype=int)
-    np.add.at(ranks, other[(shared >= LEAST) & (least > 0)], 1)
-    np.add.at(ranks, one[(shared >= LEAST) & (most < 0)], 1)
+    contenders = values.shape[1]
+    first, second = np.triu_indices(contenders, 1)
+    # Contenders and, in the same resamples, the differences of all pairs of contenders.
+    columns = np.hstack([values, values[:, first] - values[:, second]])
+    counts = np.isfinite(columns).sum(axis=0)
+    resampled = resample_means(columns, bootstrap=bootstrap, seed=seed)
+    lows, highs = confidence_bounds(resampled, counts)
+    low, difference_low = np.split(lows, [contenders])
+    high, difference_high = np.split(highs, [contenders])
+    cases, shared_cases = np.split(counts, [contenders])
+    comparable = shared_cases >= LEAST
+    ranks = np.ones(contenders, dtype=int)
+    np.add.at(ranks, second[comparable & (difference_low > 0)], 1)
+    np.add.at(ranks, first[comparable & (difference_high < 0)], 1)
     return {
         name: {
             "score": float(np.nanmean(values[:, i])),
-            "low": _known(low[i]),
-            "high": _known(high[i]),
-            "rank": int(ranks[i]) if known[i] >= LEAST else None,
+            "low": _nan_to_none(low[i]),
+            "high": _nan_to_none(high[i]),
+            "rank": int(ranks[i]) if cases[i] >= LEAST else None,
         }
         for i, name in enumerate(table.columns)
     }
 
 
 def _standing(
-    contender: Contender, own: pd.DataFrame, ranking: Mapping[str, Any], stars: dict[str, Stars]
+    contender: Contender, items: pd.DataFrame, ranking: Mapping[str, Any], stars: dict[str, Stars]
 ) -> Standing:
-    scored = own[own.score.notna()]
-    kinds = own[own.failed].failure_kind.replace("", "unknown").value_counts()
+    scored = items[items.score.notna()]
+    kinds = items[items.failed].failure_kind.replace("", "unknown").value_counts()
     draws = scored.groupby("case_id").score
-    seconds = own[own.seconds > 0].seconds
+    seconds = items[items.seconds > 0].seconds
     return Standing(
         contender=contender.contender_id,
         tool_id=contender.tool_id,
         label=contender.label,
         title=contender.title,
         **{"rank": None, "score": None, "low": None, "high": None, **ranking},
-        scored_mean=_known(draws.mean().mean()),
-        reference=_known(scored.groupby("case_id").score_reference.mean().mean()),
-        spread=_known(draws.std().mean()),
+        scored_mean=_nan_to_none(draws.mean().mean()),
+        reference=_nan_to_none(scored.groupby("case_id").score_reference.mean().mean()),
+        spread=_nan_to_none(draws.std().mean()),
         scored=scored.case_id.nunique(),
-        cases=own.case_id.nunique(),
+        cases=items.case_id.nunique(),
         failures={str(kind): int(n) for kind, n in kinds.items()},
-        excused=int(own.excused.sum()),
+        excused=int(items.excused.sum()),
         components=_mean_components(scored.components),
-        cost=float(own.cost.sum()),
-        seconds=_known(seconds.mean()),
+        cost=float(items.cost.sum()),
+        seconds=_nan_to_none(seconds.mean()),
         stars=stars,
-        older=int(own.older.sum()),
+        older=int(items.older.sum()),
     )
 
 
-def _known(value: float) -> float | None:
+def _nan_to_none(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
 def _mean_components(texts: pd.Series[Any]) -> dict[str, float]:
-    table = pd.DataFrame(json.loads(f"[{','.join(texts)}]"), dtype=float)  # in one go: it is faster
+    table = pd.DataFrame(json.loads(f"[{','.join(texts)}]"), dtype=float)  # parsed at once: faster
     return {str(name): float(mean) for name, mean in table.mean().dropna().items()}

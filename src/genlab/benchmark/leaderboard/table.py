@@ -1,4 +1,4 @@
-"""The leaderboard as text, for terminal, report and page alike."""
+"""The leaderboard as text, for terminal, report and page."""
 
 from collections.abc import Sequence
 
@@ -19,9 +19,9 @@ NONE = "–"
 
 
 def tabulate(standings: Sequence[Standing]) -> list[dict[str, str]]:
-    """A row of text per contender, by heading, without the columns that are empty.
+    """Return a row of text per contender, by heading, without empty columns.
 
-    Blind stars lead from STARS_LEAD ratings on.
+    From STARS_LEAD ratings on, blind stars stand before the score.
     """
     rows = [
         {
@@ -43,48 +43,51 @@ def tabulate(standings: Sequence[Standing]) -> list[dict[str, str]]:
         }
         for s in standings
     ]
-    shown = [name for name in rows[0] if any(row[name] != NONE for row in rows)] if rows else []
+    if not rows:
+        return []
+    columns = [name for name in rows[0] if any(row[name] != NONE for row in rows)]
     if any("blind" in s.stars and s.stars["blind"].ratings >= STARS_LEAD for s in standings):
-        shown.remove("blind stars")
-        shown.insert(shown.index("contender") + 1, "blind stars")
-    return [{name: row[name] for name in shown} for row in rows]
+        columns.remove("blind stars")
+        columns.insert(columns.index("contender") + 1, "blind stars")
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 def list_notes(standings: Sequence[Standing]) -> list[str]:
-    """What a reader has to know about the table, a sentence each."""
+    """Return the sentences that a reader of the table has to know."""
     older = sum(standing.older for standing in standings)
-    found = [NOTE, UNVALIDATED]
+    notes = [NOTE, UNVALIDATED]
     if all(standing.reference is None for standing in standings):
-        found.append(NO_GROUND_TRUTH)
+        notes.append(NO_GROUND_TRUTH)
     if older:
-        found.append(
+        notes.append(
             f"{older} scores of an older version are left out, since they do not compare; score"
             " their images again with: genlab benchmark rescore"
         )
-    return found
+    return notes
 
 
-def list_estimates(found: RaterStatistics) -> dict[str, Estimate]:
-    """What people's answers say, by its name."""
+def list_estimates(statistics: RaterStatistics) -> dict[str, Estimate]:
+    """Return the statistics of people's answers by their names in words."""
+    strengths = {
+        f"Strength of {label} in pairs (Bradley–Terry, logits)": estimate
+        for label, estimate in statistics.strengths.items()
+    }
     return {
-        "Agreement among blind raters (Krippendorff's α)": found.alpha,
-        "Machine score against blind stars (Spearman's ρ)": found.spearman,
-        **{
-            f"Strength of {label} in pairs (Bradley–Terry, logits)": finding
-            for label, finding in found.strengths.items()
-        },
+        "Agreement among blind raters (Krippendorff's α)": statistics.alpha,
+        "Machine score against blind stars (Spearman's ρ)": statistics.spearman,
+        **strengths,
     }
 
 
-def describe_estimate(finding: Estimate) -> str:
-    """A finding in words."""
-    if finding.value is None:
-        return f"not known: {finding.why}"
-    return f"{finding.value:.2f} ({_between(finding.low, finding.high)}, n = {finding.n})"
+def describe_estimate(estimate: Estimate) -> str:
+    """Format an estimate with its interval, or say why it is not known."""
+    if estimate.value is None:
+        return f"not known: {estimate.why}"
+    return f"{estimate.value:.2f} ({_between(estimate.low, estimate.high)}, n = {estimate.n})"
 
 
 def format_number(value: float | None) -> str:
-    """Two decimals, or a dash."""
+    """Format a number with two decimals; None as a dash."""
     return NONE if value is None else f"{value:.2f}"
 
 
