@@ -160,7 +160,7 @@ def test_seeds_after_the_first_are_trained_at_once(
             return SeedResult(seed, {"accuracy": 0.5}, 0.1, 1.0, [1.0], False), b"%d" % seed
 
     with Toolbox(create_project(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
-        toolbox._judges += [Waiting(), Waiting()]  # type: ignore[list-item]
+        toolbox._idle_judges += [Waiting(), Waiting()]  # type: ignore[list-item]
         found = Trial(toolbox, "", "A", Training()).run()
         kept = (toolbox.workspace.root / found.experiment_dir / WEIGHTS).read_bytes()
     assert [each["seed"] for each in found.seeds] == ([0, 1] if failing else [0, 1, 2])

@@ -392,7 +392,7 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
     assert second != first
     assert trained == [0, 1, 0, 1]
     assert tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] == second
-    monkeypatch.setattr(box, "served", set())  # the run is resumed, and asks the same
+    monkeypatch.setattr(box, "returned_run_ids", set())  # the run is resumed, and asks the same
     resumed = [tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] for _ in range(2)]
     assert resumed == [first, second]
     assert trained == [0, 1, 0, 1]

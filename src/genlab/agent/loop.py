@@ -27,7 +27,7 @@ from genlab.agent.decisions import (
 from genlab.agent.library import modules
 from genlab.agent.library.modules import Module
 from genlab.agent.library.toolbox import Toolbox
-from genlab.agent.library.trials import confirm, train
+from genlab.agent.library.trials import TrainAhead, confirm, train
 from genlab.agent.planning.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, Attempt, Draft, Registry, Review
 from genlab.agent.workspace import CONFIG, MODEL
@@ -206,8 +206,17 @@ class Loop(AgentRun):
         """Train one model; None where there is nothing to train."""
         if module is None or draft.failure:
             return None
-        bound = hopeless_bound(find_best(self.attempts, self.settings), self.settings)
-        return train(self.toolbox, module, parse_training(draft.training), stop_below=bound)
+        return train(
+            self.toolbox,
+            module,
+            parse_training(draft.training),
+            stop_below=hopeless_bound(find_best(self.attempts, self.settings), self.settings),
+            train_ahead=self.plan_ahead(draft),
+        )
+
+    def plan_ahead(self, draft: Draft) -> TrainAhead | None:
+        """Return what starts trainings ahead beside those of a draft; here nothing does."""
+        return None
 
     def _enter(self, draft: Draft, trained: Attempt | None, earlier: Sequence[Attempt]) -> Attempt:
         """The attempt of a draft, before its decision; a resumed run finds it again.

@@ -10,13 +10,14 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from genlab.agent.config import Problem, Settings
 from genlab.agent.library.modules import Module, assemble
 from genlab.agent.library.toolbox import Toolbox
-from genlab.agent.library.trials import Trial
+from genlab.agent.library.trials import TrainAhead, Trial
 from genlab.agent.loop import Loop, Progress
 from genlab.agent.planning.planner import Planner
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Draft, Registry
@@ -138,38 +139,43 @@ def copy_files(source: Path, target: Path) -> None:
 
 @dataclass
 class SearchLoop(Loop):
-    """A loop that trains ahead what it will probably want, where a core is idle.
+    """A loop that keeps all cores busy: it trains ahead what it will probably need.
 
-    The second seed of an attempt is trained beside the first one, and beside the last one the first
-    seed of the attempt that follows if the other seeds are right about this one. What is wanted is
-    decided as without it: what was foreseen wrongly is left.
+    Beside the first seed of an attempt it trains the second one. Beside the last seed it trains the
+    first seed of the next attempt, as search would propose it by the seeds that are finished. The
+    results are those of a plain loop: a training that turns out not to be needed is not used.
     """
 
     def _train(self, draft: Draft, module: Module | None) -> Attempt | None:
-        params = self.settings.params
-        toolbox = self.toolbox
-
-        def look_ahead(trial: Trial, attempt: Attempt) -> None:
-            left = params.seeds - len(attempt.seeds)
-            if not attempt.seeds and left > 1:
-                toolbox.foresee(trial, trial.first_seed + 1)
-            elif left == 1 and draft.number < params.max_iterations:
-                with suppress(GenlabError):  # the search is at its end
-                    following = self.foresee_trial(draft, attempt)
-                    toolbox.foresee(following, following.first_seed)
-
-        parallel = params.candidates == 1 and (os.cpu_count() or 1) > 1
-        toolbox.look_ahead = look_ahead if parallel else None
-        toolbox.forget_foreseen()
+        self.toolbox.trainings.cancel_ahead()
         return super()._train(draft, module)
 
-    def foresee_trial(self, draft: Draft, attempt: Attempt) -> Trial:
-        """The evaluation after `attempt`, of `draft`, by the seeds that it has.
+    def plan_ahead(self, draft: Draft) -> TrainAhead | None:
+        params = self.settings.params
+        pool = self.toolbox.trainings
 
-        Raises a GenlabError where no further network is found.
+        def start_ahead(trial: Trial, seed: int) -> None:
+            pool.start_ahead(trial.key(seed), partial(trial.train, seed))
+
+        def train_ahead(trial: Trial, attempt: Attempt) -> None:
+            missing = params.seeds - len(attempt.seeds)
+            if not attempt.seeds and missing > 1:
+                start_ahead(trial, trial.first_seed + 1)
+            elif missing == 1 and draft.number < params.max_iterations:
+                with suppress(GenlabError):  # search finds no further network
+                    next_trial = self.predict_trial(draft, attempt)
+                    start_ahead(next_trial, next_trial.first_seed)
+
+        parallel = params.candidates == 1 and (os.cpu_count() or 1) > 1
+        return train_ahead if parallel else None
+
+    def predict_trial(self, draft: Draft, attempt: Attempt) -> Trial:
+        """Predict the trial that follows an attempt, from the seeds that are finished.
+
+        draft: that of the attempt. Raises a GenlabError where search finds no further network.
         """
         decided = attempt.model_copy(update=draft.model_dump(exclude={"failure", "notes"}))
-        following = self.planner.search([*self.attempts, decided], [])
-        config, training = following.design
+        proposal = self.planner.search([*self.attempts, decided], [])
+        config, training = proposal.design
         source = assemble(self.toolbox, config).source
-        return Trial(self.toolbox, source, following.model_name, training)
+        return Trial(self.toolbox, source, proposal.model_name, training)

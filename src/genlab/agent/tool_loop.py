@@ -109,16 +109,16 @@ class ToolLoop(AgentRun):
 
     def perform(self, tool: ToolCall) -> dict[str, Any]:
         """Call a tool; returns its result, and the run_id of an attempt that it made."""
-        before = len(self.toolbox.evaluated)
+        before = len(self.toolbox.evaluated_run_ids)
         with tools.bind_toolbox(self.toolbox):
             result = call(tool.name, tool.arguments)
         if tool.name == WRITER:
-            for source in self.toolbox.written.values():
+            for source in self.toolbox.written_files.values():
                 if not modules.recall(self.toolbox, source, "").config:
                     module = modules.Module(source=source, class_name="", origin=modules.PLANNER)
                     modules.remember(self.toolbox, module)
-            self.toolbox.written.clear()
-        run_ids = self.toolbox.evaluated[before:]
+            self.toolbox.written_files.clear()
+        run_ids = self.toolbox.evaluated_run_ids[before:]
         return {"result": result, "run_id": run_ids[-1] if run_ids else ""}
 
     def enter(self, run_id: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 from genlab.agent.architecture.compare import compare_build
@@ -19,24 +20,35 @@ from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedRe
 from genlab.agent.library import modules
 from genlab.agent.library.modules import Module
 from genlab.agent.library.toolbox import Toolbox
+from genlab.agent.library.training_pool import TrainedSeed, TrainingKey
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
 from genlab.agent.workspace import to_yaml
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
 
-FIXED = (  # the run decides, not an eval_config
+FIXED = (  # keys of an eval_config that the run decides on
     "dataset", "num_classes", "subset", "validation", "examples", "epochs", "seconds", "seeds",
     "device",
 )  # fmt: skip
-CONFIRMING = 1_000_000  # added to the seeds that confirm an attempt: no first seed is among them
+CONFIRMATION_OFFSET = 1_000_000  # of the seeds that confirm an attempt: they share none with others
 STRUCTURE = ("parameters", "multiply_adds")  # of a model, beside the means over its seeds
+
+TrainAhead = Callable[["Trial", Attempt], None]
+"""Called with a trial and its attempt once the next seeds have started to train.
+
+It may start trainings that will probably be needed.
+"""
 
 
 def drop_fixed(eval_config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """An eval_config without what the run decides, and a note on what is left out."""
+    """Drop what the run decides from an eval_config; returns the rest and notes on what is dropped.
+
+    There is one note, or none.
+    """
     ignored = [name for name in FIXED if eval_config.get(name) is not None]
-    chosen = {name: value for name, value in eval_config.items() if name not in FIXED}
-    return chosen, [f"the run decides on {', '.join(ignored)}"] if ignored else []
+    recipe = {name: value for name, value in eval_config.items() if name not in FIXED}
+    notes = [f"the run decides on {', '.join(ignored)}"] if ignored else []
+    return recipe, notes
 
 
 def train(
@@ -47,34 +59,44 @@ def train(
     stop_below: float | None = None,
     notes: Sequence[str] = (),
     epochs: float | None = None,
+    train_ahead: TrainAhead | None = None,
 ) -> Attempt:
-    """Train a module on the run's seeds and measure it; what was trained already is not again.
+    """Train a module on the run's seeds and measure it; finished seeds are not trained again.
 
-    stop_below: a value of the metric at which the first seed is hopeless and the last one. epochs:
-    passes over the training items, at most the budget's examples. A module that breaks is an
+    stop_below: a value of the metric; a first seed that is worse than it ends the trial. epochs:
+    passes over the training items, at most the budget's examples. A module that breaks gives an
     attempt with a `failure`.
     """
     trial = Trial(
-        toolbox, module.source, module.class_name, recipe, stop_below, list(notes), epochs
+        toolbox,
+        module.source,
+        module.class_name,
+        recipe,
+        stop_below=stop_below,
+        notes=list(notes),
+        epochs=epochs,
+        train_ahead=train_ahead,
     )
     return trial.run()
 
 
 def confirm(toolbox: Toolbox, attempt: Attempt) -> Attempt:
-    """Train the module of an attempt on new seeds, which did not choose it."""
-    source = (toolbox.workspace.root / attempt.experiment_dir / CODE).read_text(encoding="utf-8")
-    recipe = attempt.design[1]
+    """Train the module of an attempt on new seeds, by which it was not chosen."""
+    folder = toolbox.workspace.root / attempt.experiment_dir
+    source = (folder / CODE).read_text(encoding="utf-8")
+    _, recipe = attempt.design
     trial = Trial(toolbox, source, attempt.model_name, recipe, epochs=attempt.epochs)
     return trial.confirm(attempt)
 
 
 @dataclass
 class Trial:
-    """One evaluation: a model, how it is trained, and a value that makes further seeds hopeless.
+    """One evaluation of a model and a training recipe, over the seeds of the run.
 
-    epochs: passes over the training items, within the budget of examples, which is the default.
-    Its attempt enters the registry before it is trained, and again with each seed, so that a killed
-    evaluation trains no finished seed again.
+    stop_below: a value of the metric; a first seed that is worse than it ends the trial. epochs:
+    passes over the training items, within the budget of examples, which is the default. The attempt
+    enters the registry before its training, and again after each seed, so that a trial that was
+    killed trains no finished seed again.
     """
 
     toolbox: Toolbox
@@ -84,65 +106,78 @@ class Trial:
     stop_below: float | None = None
     notes: list[str] = field(default_factory=list)
     epochs: float | None = None
+    train_ahead: TrainAhead | None = None
 
     @property
     def examples(self) -> int:
-        """Examples that a training sees."""
-        most = self.toolbox.settings.budget.examples
+        """Number of examples that a training sees."""
+        limit = self.toolbox.settings.budget.examples
         if self.epochs is None:
-            return most
-        return max(1, min(most, round(self.epochs * len(self.toolbox.data.train))))
+            return limit
+        examples = round(self.epochs * len(self.toolbox.data.train))
+        return max(1, min(limit, examples))
 
     @property
     def digest(self) -> str:
-        """Identifies trainings with equal results."""
-        params, goal = self.toolbox.params, self.toolbox.goal
-        training, budget = self.training.model_dump(mode="json"), self.toolbox.settings.budget
-        budget = replace(budget, examples=self.examples)
+        """Identifies trials with equal results."""
+        params = self.toolbox.params
+        goal = self.toolbox.goal
+        training = self.training.model_dump(mode="json")
+        budget = replace(self.toolbox.settings.budget, examples=self.examples)
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
-        parts = [self.source, self.class_name, training, asdict(budget), data, self.first_seed]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+        content = [self.source, self.class_name, training, asdict(budget), data, self.first_seed]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def first_seed(self) -> int:
-        """The first seed of training: runs with different seeds share none."""
+        """The first seed of the trainings: runs with different seeds share none."""
         return self.toolbox.settings.seed * self.toolbox.params.seeds
 
     def run(self) -> Attempt:
-        """Train the seeds that an attempt lacks: an earlier one of the same digest, or a new one.
+        """Train the seeds that the attempt lacks; it is an earlier one of this digest or a new one.
 
-        What a run has decided on is not trained further.
+        An attempt that a run has decided on is not trained further.
         """
         registry = Registry(self.toolbox.workspace)
-        known = (each for each in registry.read_attempts() if each.digest == self.digest)
-        attempt = next(filter(self.is_usable, known), None) or self.begin(registry)
-        self.toolbox.served.add(attempt.run_id)
+        attempt = self.find_attempt(registry) or self.begin(registry)
+        self.toolbox.returned_run_ids.add(attempt.run_id)
         while not self.is_over(attempt):
-            done, all_seeds = len(attempt.seeds), self.toolbox.params.seeds
-            # The first one alone: it may be hopeless.
-            seeds = range(self.first_seed + done, self.first_seed + (all_seeds if done else 1))
             try:
-                with self.start(seeds) as trainings:
-                    self.look_ahead(attempt)
+                with self.start(self.next_seeds(attempt)) as trainings:
+                    self.start_ahead(attempt)
                     for training in trainings:
-                        attempt = attempt.model_copy(update=self.add(attempt, *training.result()))
+                        result, weights = training.result()
+                        attempt = self.add(attempt, result, weights)
                         registry.put(attempt)
-                        self.look_ahead(attempt)
+                        self.start_ahead(attempt)
             except EvaluationError as error:
-                kept = {name: attempt.metrics_summary[name] for name in STRUCTURE}
-                changes = _failed(error.reason) | {"metrics_summary": kept}
+                structure = {name: attempt.metrics_summary[name] for name in STRUCTURE}
+                changes = _failed(error.reason) | {"metrics_summary": structure}
                 attempt = attempt.model_copy(update=changes)
                 registry.put(attempt)
         return attempt
 
-    def confirm(self, attempt: Attempt) -> Attempt:
-        """Train an attempt on new seeds, which did not choose it; those it has are kept.
+    def find_attempt(self, registry: Registry) -> Attempt | None:
+        """Find an earlier attempt of the same digest that this trial can return or complete."""
+        for attempt in registry.read_attempts():
+            if attempt.digest == self.digest and self.is_usable(attempt):
+                return attempt
+        return None
 
-        Their weights are kept too: the test set is met with them. A seed that fails ends it.
+    def next_seeds(self, attempt: Attempt) -> range:
+        """Seeds to train at once: the first one alone, since it may be hopeless, then the rest."""
+        finished = len(attempt.seeds)
+        last = self.toolbox.params.seeds if finished else 1
+        return range(self.first_seed + finished, self.first_seed + last)
+
+    def confirm(self, attempt: Attempt) -> Attempt:
+        """Train an attempt on new seeds, by which it was not chosen; finished ones are kept.
+
+        Their weights are stored for the test set. A seed that fails ends the confirmation.
         """
         registry = Registry(self.toolbox.workspace)
         count = self.toolbox.params.confirmation_seeds
-        first = CONFIRMING + self.toolbox.settings.seed * count
+        first = CONFIRMATION_OFFSET + self.toolbox.settings.seed * count
         seeds = range(first + len(attempt.confirmation), first + count)
         folder = self.toolbox.workspace.root / attempt.experiment_dir
         try:
@@ -160,9 +195,10 @@ class Trial:
         return attempt
 
     @contextmanager
-    def start(self, seeds: Iterable[int]) -> Iterator[list[Future[tuple[SeedResult, bytes]]]]:
-        """Begin trainings on seeds; those that have not begun by the end are cancelled."""
-        trainings = [self.toolbox.start(self, seed) for seed in seeds]
+    def start(self, seeds: Iterable[int]) -> Iterator[list[Future[TrainedSeed]]]:
+        """Start trainings on seeds; those that still wait at the end of the block are cancelled."""
+        pool = self.toolbox.trainings
+        trainings = [pool.start(self.key(seed), partial(self.train, seed)) for seed in seeds]
         try:
             yield trainings
         finally:
@@ -170,84 +206,100 @@ class Trial:
                 training.cancel()
 
     def is_usable(self, attempt: Attempt) -> bool:
-        """Whether an earlier attempt of the same digest is the result of this evaluation.
+        """Whether this trial can return or complete an earlier attempt of the same digest.
 
-        One with a seed that the clock cut is trained again, in an attempt beside it, unless a
-        resumed run finds what it has decided on.
+        An attempt with a seed that the time limit ended early is trained again, as a new attempt;
+        but a resumed run takes the one that it has decided on.
         """
         if self.is_over(attempt) and attempt.cut_seeds:
-            return attempt.number > 0 and attempt.run_id not in self.toolbox.served
+            return attempt.number > 0 and attempt.run_id not in self.toolbox.returned_run_ids
         return self.is_over(attempt) or not attempt.number
 
-    def look_ahead(self, attempt: Attempt) -> None:
-        """Let the toolbox train what may be wanted next, unless nothing is left here."""
-        if self.toolbox.look_ahead is not None and not self.is_over(attempt):
-            self.toolbox.look_ahead(self, attempt)
+    def start_ahead(self, attempt: Attempt) -> None:
+        """Start trainings that will probably be needed, unless this trial has ended."""
+        if self.train_ahead is not None and not self.is_over(attempt):
+            self.train_ahead(self, attempt)
 
-    def train(self, seed: int) -> tuple[SeedResult, bytes]:
-        """Train on a seed, or take the training of a source; returns the result and the weights.
+    def key(self, seed: int) -> TrainingKey:
+        """Identify the training of a seed in the toolbox's pool."""
+        return self.digest, seed
 
-        Raises EvaluationError.
-        """
-        if (finished := self.toolbox.find_finished(self.digest, seed)) is not None:
+    def train(self, seed: int) -> TrainedSeed:
+        """Train on a seed, or take the training from a source. Raises EvaluationError."""
+        finished = self.toolbox.find_finished(self.digest, seed)
+        if finished is not None:
             return finished
         with self.toolbox.borrow_judge() as judge:
-            asked = (self.source, self.class_name, self.training, seed)
-            return judge.evaluate(*asked, self.examples)
+            return judge.evaluate(self.source, self.class_name, self.training, seed, self.examples)
 
-    def add(self, attempt: Attempt, found: SeedResult, weights: bytes) -> dict[str, Any]:
-        """What the result of a seed changes in the attempt. The weights of the first are kept."""
+    def add(self, attempt: Attempt, result: SeedResult, weights: bytes) -> Attempt:
+        """Add the result of a seed to the attempt; the weights of the first seed are stored."""
         if not attempt.seeds:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
             write_bytes(folder / WEIGHTS, weights)
-        seeds, notes = [*attempt.seeds, asdict(found)], list(self.notes)
+        seeds = [*attempt.seeds, asdict(result)]
+        notes = list(self.notes)
         if self.is_hopeless(seeds) and self.toolbox.params.seeds > 1:
             notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
         metrics = attempt.metrics_summary | _average(seeds)
-        return {"seeds": seeds, "metrics_summary": metrics, "notes": notes}
+        changes = {"seeds": seeds, "metrics_summary": metrics, "notes": notes}
+        return attempt.model_copy(update=changes)
 
     def is_over(self, attempt: Attempt) -> bool:
-        """Whether nothing is left to train."""
+        """Whether no seed is left to train."""
         complete = len(attempt.seeds) >= self.toolbox.params.seeds
         return bool(attempt.failure) or complete or self.is_hopeless(attempt.seeds)
 
     def is_hopeless(self, results: list[dict[str, Any]]) -> bool:
-        """Whether there is one result, on the wrong side of `stop_below`."""
+        """Whether there is one result, and it is worse than `stop_below`."""
         goal = self.toolbox.goal
-        value = results[0]["metrics"].get(goal.metric) if len(results) == 1 else None
-        if value is None or self.stop_below is None:
+        if len(results) != 1 or self.stop_below is None:
+            return False
+        value = results[0]["metrics"].get(goal.metric)
+        if value is None:
             return False
         return bool(value < self.stop_below if goal.higher else value > self.stop_below)
 
     def begin(self, registry: Registry) -> Attempt:
         """Inspect the model, and write the attempt's folder and its record."""
-        workspace, training = self.toolbox.workspace, self.training.model_dump(mode="json")
+        workspace = self.toolbox.workspace
+        training = self.training.model_dump(mode="json")
         summary = self.toolbox.inspect(self.source, self.class_name)
         module = modules.recall(self.toolbox, self.source, self.class_name)
         config = module.config
-        with registry.lock():  # a run that begins removes no folder that is half written
+        failure = _failed(summary.failure) if summary.failure else {}
+        with registry.lock():  # or a run that starts would remove the folder as half written
             folder = workspace.create_run_folder()
-            chosen = {"model_config": config, "training": training}
-            write_text(folder / CONFIG_FILE, to_yaml(chosen))
+            design = {"model_config": config, "training": training}
+            write_text(folder / CONFIG_FILE, to_yaml(design))
             write_text(folder / CODE, self.source)
             write_json(folder / SUMMARY, summary.model_dump(mode="json"))
             attempt = Attempt(
-                run_id=folder.name, model_name=self.class_name, dataset=self.toolbox.goal.dataset,
+                run_id=folder.name,
+                model_name=self.class_name,
+                dataset=self.toolbox.goal.dataset,
                 timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-                metrics_summary=summary.model_dump(include={*STRUCTURE}), notes=self.notes,
-                experiment_dir=workspace.relative(folder), origin="tool", code_origin=module.origin,
-                config=config, training=training, built=self.compare(config, summary),
-                digest=self.digest, epochs=self.epochs,
-                **(_failed(summary.failure) if summary.failure else {}),
-            )  # fmt: skip
+                metrics_summary=summary.model_dump(include={*STRUCTURE}),
+                notes=self.notes,
+                experiment_dir=workspace.relative(folder),
+                origin="tool",
+                code_origin=module.origin,
+                config=config,
+                training=training,
+                built=self.compare(config, summary),
+                digest=self.digest,
+                epochs=self.epochs,
+                **failure,
+            )
             registry.put(attempt)
         return attempt
 
     def compare(self, config: dict[str, Any], summary: ModelSummary) -> list[str]:
-        """What was built otherwise than the config requests."""
+        """List how the built model differs from the config that was requested."""
         if not config or summary.failure:
             return []
-        requested, count = parse_config(config, self.toolbox.goal.task), None
+        requested = parse_config(config, self.toolbox.goal.task)
+        count = None
         if not has_custom(requested):
             with suppress(GenlabError):  # code of a language model may do what the template cannot
                 count = count_parameters(requested, *self.toolbox.contract)
@@ -264,6 +316,9 @@ def name_weights(seed: int) -> str:
 
 
 def _average(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over seeds of every metric, of the training loss and of the seconds."""
-    rows = [each["metrics"] | {k: each[k] for k in ("train_loss", "seconds")} for each in results]
+    """Average every metric, the training loss and the seconds over seeds."""
+    rows = [
+        result["metrics"] | {"train_loss": result["train_loss"], "seconds": result["seconds"]}
+        for result in results
+    ]
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

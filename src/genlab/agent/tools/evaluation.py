@@ -51,7 +51,7 @@ def pytorch_quick_evaluator(
     notes += find_contradictions(toolbox, eval_config)
     module = Module(source=source, class_name=model_class_name)
     attempt = train(toolbox, module, training, stop_below=stop_below, notes=notes, epochs=epochs)
-    toolbox.evaluated.append(attempt.run_id)
+    toolbox.evaluated_run_ids.append(attempt.run_id)
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
     return show_attempt(attempt)

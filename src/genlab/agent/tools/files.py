@@ -60,7 +60,7 @@ def write_file(file_path: str, content: str) -> None:
     path = resolve_writable(file_path)
     text = content.encode("utf-8", "replace").decode("utf-8")
     write_text(path, text)
-    current_toolbox().written[path] = text
+    current_toolbox().written_files[path] = text
 
 
 def list_directory(path: str = ".", recursive: bool = False) -> list[str]:
