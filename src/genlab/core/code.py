@@ -173,6 +173,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "genlab.core.git": "reads the commit, which provenance alone names",
     "genlab.core.params.options": "command lines of stages, which run by the values of params",
     "genlab.core.params.__init__": "names of modules",
+    "genlab.core.params.flat": "a stage depends on its values of params",
     "genlab.core.params.loading": "a stage depends on its values of params",
     "genlab.core.params.model": "a stage depends on its values of params",
     "genlab.core.progress": "progress bars",

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_origin
+from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
-from typing_extensions import Self
+from pydantic import ConfigDict, Field, ValidationError
 
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.params.catalogue import PUBLISHED, Dataset, join_names
+from genlab.core.params.flat import SECTION_KEYS, TRAINING_KEYS, FlatParams
 from genlab.core.params.geometry import check_shapes
 from genlab.core.params.sections import (
     AgentParams,
@@ -20,140 +20,17 @@ from genlab.core.params.sections import (
     EvaluateParams,
     GridParams,
     ImageParams,
-    Section,
     SourceParams,
-    neutral,
 )
 
 PARAMS_FILE = "params.yaml"
 
 
-class Params(Section):
-    """All of `params.yaml`; the flat keys are what people sweep.
-
-    Keys beyond the fields are the sections of datasets.
-    """
+class Params(FlatParams):
+    """All of `params.yaml`; keys beyond the fields are sections of datasets."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, dict[str, Any]] = Field(init=False)
-
-    seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
-    datasets: list[str] = Field(min_length=1, description="Datasets the pipeline runs over.")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
-    threads: int = Field(ge=1, le=256, description="Threads of training and of measuring.")
-    engine: Literal["local", "ray"] = Field(description="Where work is spread to.")
-    ray_address: str = Field(description="Address of a Ray cluster; empty = a new local one.")
-    workers: int = Field(ge=0, le=4096, description="Processes that share work; 0 = one per core.")
-
-    patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
-    width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
-    depth: int = Field(ge=1, le=64, description="Blocks of encoder and of decoder.")
-    latent_dim: int = Field(ge=2, le=8192, description="Latents per item.")
-    prior: Literal["standard", "autoregressive", "autoregressive_mixture"] = Field(
-        description="Prior over the latents."
-    )
-    prior_width: int = Field(ge=4, le=4096, description="Channels of the learned prior.")
-    prior_depth: int = Field(ge=1, le=64, description="Blocks of the learned prior.")
-    prior_components: int = Field(ge=1, le=65536, description="Components of the learned prior.")
-    prior_heads: int = Field(
-        ge=0,
-        description="Attention heads of the learned prior; 0 = none.",
-        json_schema_extra=neutral(0),
-    )
-    likelihood: Literal[
-        "categorical",
-        "bernoulli",
-        "continuous_bernoulli",
-        "gaussian",
-        "gaussian_analytic",
-        "discretized_logistic_mixture",
-    ] = Field(description="What the decoder says of a cell or a pixel.")
-    likelihood_components: int = Field(ge=1, le=100, description="Logistics per pixel.")
-    causal_channels: int = Field(
-        ge=0, le=1024, description="Channels of the causal head.", json_schema_extra=neutral(0)
-    )
-
-    epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
-    samples_per_epoch: int = Field(ge=1, le=10**9, description="Training items per epoch.")
-    batch_size: int = Field(ge=1, description="Items per update.")
-    lr: float = Field(gt=0, le=1, description="Peak learning rate.")
-    lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
-    weight_decay: float = Field(
-        ge=0, le=1, description="Decoupled weight decay.", json_schema_extra=neutral(0.0)
-    )
-    amsgrad: bool = Field(
-        description="Whether steps follow the largest second moment so far.",
-        json_schema_extra=neutral(False),
-    )
-    grad_clip: float = Field(
-        ge=0,
-        description="Greatest gradient norm of a group; 0 = off.",
-        json_schema_extra=neutral(0.0),
-    )
-    patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
-    ema: float = Field(
-        ge=0,
-        lt=1,
-        description="Memory of the averaged weights; 0 = off.",
-        json_schema_extra=neutral(0.0),
-    )
-
-    micro_batches: int = Field(
-        ge=1,
-        le=1024,
-        description="Parts of a batch, one after another.",
-        json_schema_extra=neutral(1),
-    )
-    precision: Literal["float32", "bfloat16"] = Field(description="Of matrix products.")
-    compile: bool = Field(
-        description="Whether torch.compile prepares the training step.",
-        json_schema_extra=neutral(False),
-    )
-    prior_share: float = Field(
-        ge=0,
-        lt=1,
-        description="Share of the run for the prior alone.",
-        json_schema_extra=neutral(0.0),
-    )
-
-    beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
-    beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
-        description="Rise of beta."
-    )
-    beta_delay: float = Field(
-        ge=0, lt=1, description="Share of the run at beta 0.", json_schema_extra=neutral(0.0)
-    )
-    beta_warmup: float = Field(
-        ge=0,
-        le=1,
-        description="Share of the joint phase (after the delay, before the prior alone)"
-        " in which beta rises.",
-    )
-    free_bits: float = Field(
-        ge=0,
-        description="Nats per latent that are free of the KL term.",
-        json_schema_extra=neutral(0.0),
-    )
-    auxiliary: float = Field(
-        ge=0,
-        description="Weight of the likelihood without causal head.",
-        json_schema_extra=neutral(0.0),
-    )
-    focal_gamma: float = Field(
-        ge=0, description="Focal exponent at beta 0; 0 = off.", json_schema_extra=neutral(0.0)
-    )
-    class_balance_exponent: float = Field(
-        ge=0, le=1, description="Class weights; 0 = off.", json_schema_extra=neutral(0.0)
-    )
-    corruption: float = Field(
-        ge=0,
-        le=1,
-        description="Share of training grids that are corrupted.",
-        json_schema_extra=neutral(0.0),
-    )
-
-    wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
-    bootstrap: int = Field(ge=100, le=100_000, description="Resamples per interval.")
 
     grids: GridParams
     images: ImageParams
@@ -162,17 +39,6 @@ class Params(Section):
     benchmark: BenchmarkParams
     images_model: dict[str, Any] = Field(description="What all image datasets share.")
 
-    @model_validator(mode="after")
-    def _agree(self) -> Self:
-        if len(set(self.datasets)) < len(self.datasets):
-            raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
-        if self.batch_size > self.samples_per_epoch:
-            raise ValueError(f"batch_size must be <= samples_per_epoch, got {self.batch_size}")
-        if self.prior_heads and self.prior_width % self.prior_heads:
-            rule = f"0 or a divisor of prior_width, {self.prior_width}"
-            raise ValueError(f"prior_heads must be {rule}, got {self.prior_heads}")
-        return self
-
     @property
     def sections(self) -> dict[str, dict[str, Any]]:
         """The sections of datasets, by name."""
@@ -180,16 +46,16 @@ class Params(Section):
 
     @property
     def own_datasets(self) -> list[str]:
-        """Names of the datasets of one's own."""
+        """Names of the user's own datasets."""
         return [name for name in self.sections if name not in PUBLISHED]
 
     @property
     def own_images(self) -> list[str]:
-        """Names of those that hold pictures, which a goal of the agent may state."""
+        """Names of the user's own image datasets, which a goal of the agent may name."""
         return [name for name in self.own_datasets if self.dataset(name).kind == "images"]
 
     def dataset(self, name: str) -> Dataset:
-        """What the dataset of a name states. Raises a GenlabError for one that is not there."""
+        """Facts about a dataset from its name and section. Raises a GenlabError if unknown."""
         if name in PUBLISHED:
             sides = {"arc_grids": self.grids.size, "emoji": self.images.emoji_size}
             return replace(PUBLISHED[name], side=sides.get(name, PUBLISHED[name].side))
@@ -203,11 +69,13 @@ class Params(Section):
         return Dataset(name, title, "images", source.size, channels, source=source)
 
     def describe_unknown(self, name: str) -> str:
-        """Why a name is no dataset's, and which ones are."""
-        named = {*PUBLISHED, *self.sections}
-        rest = "one of your own has a section with source: {path: …}"
-        near = did_you_mean(name, named)
-        return f"no dataset is called {name!r}{near}; known: {join_names(named)}; {rest}"
+        """Message for a name that is not a dataset's, with the names that are."""
+        names = {*PUBLISHED, *self.sections}
+        suggestion = did_you_mean(name, names)
+        own_datasets = "one of your own has a section with source: {path: …}"
+        return (
+            f"no dataset is called {name!r}{suggestion}; known: {join_names(names)}; {own_datasets}"
+        )
 
     def for_dataset(self, name: str) -> Params:
         """Return the params of a dataset: its section over the images' over the flat keys."""
@@ -221,11 +89,12 @@ class Params(Section):
 
         An overridden key is dropped from all sections, so that it holds for every dataset.
         """
-        chosen = {key: value for key, value in overrides.items() if value is not None}
-        values = {**self.model_dump(), **chosen}
+        changes = {key: value for key, value in overrides.items() if value is not None}
+        values = {**self.model_dump(), **changes}
         for name in ("images_model", *self.sections):
-            values[name] = {key: v for key, v in values[name].items() if key not in chosen}
-        return validate(values, ", ".join(f"--{key.replace('_', '-')}" for key in chosen))
+            values[name] = {key: v for key, v in values[name].items() if key not in changes}
+        options = ", ".join(f"--{key.replace('_', '-')}" for key in changes)
+        return validate(values, options)
 
     def digest(self, *keys: str) -> str:
         """SHA-256 of the values of `keys` (all, where none are named)."""
@@ -233,11 +102,10 @@ class Params(Section):
         return digest_values({key: values[key] for key in keys} if keys else values)
 
     def resolve(self, name: str) -> dict[str, dict[str, Any]]:
-        """What each stage of dataset `name` depends on: {stage: {key: value}}.
+        """Values that each stage of dataset `name` depends on: {stage: {key: value}}.
 
-        Sections are merged. Left out are keys that the dataset does not read, and keys at the value
-        that changes nothing: a change of what only grids use leaves the stages of images up to
-        date.
+        Sections are merged. Keys that the dataset does not read, and keys at their neutral value,
+        are left out: a change of what only grids use leaves the stages of images up to date.
         """
         dataset = self.dataset(name)
         values = self.for_dataset(name).effective()
@@ -245,16 +113,19 @@ class Params(Section):
         unused = set(UNUSED_BY_GRIDS if grids else UNUSED_BY_IMAGES)
         if name != "emoji":
             unused |= {"emoji_size", "emoji_font"}
-        training, data, measured = (
-            {key: value for key, value in section.items() if key not in unused}
-            for section in (values, values["grids" if grids else "images"], values["evaluate"])
-        )
+
+        def select_used(section: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in section.items() if key not in unused}
+
+        training = select_used(values)
+        data = select_used(values["grids" if grids else "images"])
+        evaluation = select_used(values["evaluate"])
         shares = {key: data.pop(key) for key in ("val_share", "test_share")}
         if dataset.source:
             stated = dataset.source.effective()
             shares |= {key: stated.pop(key) for key in tuple(shares) if key in stated}
             data = {"source": stated}
-        judges = {key: measured.pop(key) for key in JUDGE_KEYS if key in measured}
+        judges = {key: evaluation.pop(key) for key in JUDGE_KEYS if key in evaluation}
         seed = {"seed": self.seed}
         machine = {"device": self.device, "threads": self.threads}
         intervals = {**seed, "bootstrap": self.bootstrap}
@@ -263,7 +134,7 @@ class Params(Section):
             "split": {**seed, **shares},
             "judges": judges,
             "train": {key: training[key] for key in TRAINING_KEYS if key in training},
-            "evaluate": {**machine, **intervals, **measured},
+            "evaluate": {**machine, **intervals, **evaluation},
             "failure_gallery": intervals,
         }
 
@@ -274,43 +145,35 @@ class Params(Section):
         return name in {*PUBLISHED, *self.sections} and name not in self.datasets
 
     def resolve_shared(self, *, idle: bool = False) -> dict[str, dict[str, Any]]:
-        """What each stage without a dataset of its own depends on: {stage: {key: value}}.
+        """Values that each stage without a dataset depends on: {stage: {key: value}}.
 
         idle: whether the agent has nothing to do, see `stages/params.py`.
         """
         benchmark = self.benchmark.effective()
         benchmark = {"seed": self.seed, "bootstrap": self.bootstrap, **benchmark}
         if idle:
-            resting = {"dataset": self.agent.dataset, "idle": True}
-            return {**dict.fromkeys(AGENT_STAGES, resting), "benchmark": benchmark}
+            idle_values = {"dataset": self.agent.dataset, "idle": True}
+            return {**dict.fromkeys(AGENT_STAGES, idle_values), "benchmark": benchmark}
         agent = self.agent.effective()
         reference = {key: agent[key] for key in REFERENCE_KEYS}
-        searched = {key: agent[key] for key in SEARCH_KEYS if key in agent}
+        search = {key: agent[key] for key in SEARCH_KEYS if key in agent}
         if self.agent.dataset in {*PUBLISHED, *self.sections}:
             reference["train"] = self.resolve(self.agent.dataset)["train"]
         return {
             "agent_reference": reference,
-            "agent_search": {"seed": self.seed, **searched},
+            "agent_search": {"seed": self.seed, **search},
             "agent_iterate": {"seed": self.seed, **agent},
             "benchmark": benchmark,
         }
 
     def training_digest(self, name: str) -> str:
-        """SHA-256 of what the training on dataset `name` depends on."""
+        """SHA-256 of the values that training on dataset `name` depends on."""
         return digest_values(self.resolve(name)["train"])
 
 
-PARTS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
-SECTION_FIELDS = tuple(key for model in PARTS for key in model.model_fields)
-FLAT = tuple(
-    name
-    for name, field in Params.model_fields.items()
-    if field.annotation in (int, float, bool, str) or get_origin(field.annotation) is Literal
-)
-UNTRAINED = ("engine", "ray_address", "workers", "wandb", "bootstrap")  # no weight depends on them
-TRAINING_KEYS = tuple(name for name in FLAT if name not in UNTRAINED)
-SECTION_KEYS = frozenset(TRAINING_KEYS) - {"seed", "beta_max", "beta_schedule"}
-# What changes no byte of a dataset's results.
+SECTION_MODELS = (GridParams, ImageParams, EvaluateParams, AgentParams, BenchmarkParams)
+SECTION_FIELDS = tuple(key for model in SECTION_MODELS for key in model.model_fields)
+# Keys that change no byte of the results of grids, or of images.
 UNUSED_BY_GRIDS = (
     "likelihood_components",
     "causal_channels",
@@ -318,18 +181,18 @@ UNUSED_BY_GRIDS = (
     "image_samples",
     "extractor_examples",
 )
-# Of agent, beside the goal: what random search depends on, and what stage agent_search reads.
+UNUSED_BY_IMAGES = (
+    "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
+)  # fmt: skip
+JUDGE_KEYS = ("extractor_examples",)
+# Keys of section agent beside the goal: what random search depends on, and what its stages read.
 SEARCH_BUDGET = (
     "drafts", "candidates", "device", "examples", "subset", "max_parameters", "time_limit",
     "validation", "seeds", "confirmation_seeds",
 )  # fmt: skip
-REFERENCE_KEYS = ("dataset", "examples", "subset", "validation", "seeds")
 SEARCH_KEYS = ("goal", "dataset", *SEARCH_BUDGET, "max_iterations", "compare_with_search")
+REFERENCE_KEYS = ("dataset", "examples", "subset", "validation", "seeds")
 AGENT_STAGES = ("agent_reference", "agent_search", "agent_iterate")
-JUDGE_KEYS = ("extractor_examples",)
-UNUSED_BY_IMAGES = (
-    "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
-)  # fmt: skip
 
 
 def merge(values: Mapping[str, Any], dataset: Dataset, source: str) -> Params:
@@ -354,8 +217,8 @@ def validate(values: Mapping[str, Any], source: str) -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        known = [*Params.model_fields, *SECTION_FIELDS]
-        raise to_genlab_error(error, source, known) from error
+        keys = [*Params.model_fields, *SECTION_FIELDS]
+        raise to_genlab_error(error, source, keys) from error
 
 
 def digest_values(values: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from pydantic_settings import (
 from typing_extensions import Self
 
 from genlab.core.errors import GenlabError, to_genlab_error
-from genlab.core.params import FLAT, PARAMS_FILE, Params, load_params
+from genlab.core.params import FLAT_KEYS, PARAMS_FILE, Params, load_params
 
 
 class StageOptions(BaseSettings):
@@ -33,7 +33,7 @@ class StageOptions(BaseSettings):
     @property
     def params(self) -> Params:
         """params.yaml with the flat params that were given."""
-        given = {key: getattr(self, key) for key in FLAT if hasattr(self, key)}
+        given = {key: getattr(self, key) for key in FLAT_KEYS if hasattr(self, key)}
         return load_params().with_overrides(**given)
 
 
