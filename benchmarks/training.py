@@ -1,11 +1,10 @@
-"""How fast a training step is: its arithmetic rate, and the share of each of its parts.
+"""Arithmetic rate of a training step, and the share of its time that each operation takes.
 
 `training` measures the rate relative to the machine's matrix products, on one thread. Both are
 measured alternately, in CPU seconds: the rate of a 1024 x 1024 float32 product, and the step's
-rate, which is the operations of its forward and backward passes (`OPERATIONS`) over its time,
-optimiser included. `profile` says where that time goes. The step is
-that of the default params once the learned prior is trained too, on grids and on images of
-Fashion-MNIST's shape.
+rate, which is the number of operations of its forward and backward passes (`OPERATIONS`) divided by
+its time, optimiser included. `profile` splits that time. The step is that of the default params
+once the learned prior is trained too, on grids and on images of Fashion-MNIST's shape.
 """
 
 import tempfile
@@ -35,27 +34,28 @@ from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
 SIDE = 1024
-STEPS, PRODUCTS = 10, 20  # in a repeat
+STEPS = 10  # in a repeat
+PRODUCTS = 20  # in a repeat
 PROFILE = Path("results/profile.json")
 
 
-def grid_items(params: Params) -> Items:
-    """Grids of the default distribution."""
+def draw_grids(params: Params) -> Items:
+    """Draw grids from the default distribution."""
     generator = AtomicImageGenerator(make_distribution(params.grids))
     return generator.generate(20_000, params.seed).grids
 
 
-def image_items(params: Params) -> Items:
-    """Noise of Fashion-MNIST's shape: the pixels do not change the work."""
+def draw_images(params: Params) -> Items:
+    """Draw noise of Fashion-MNIST's shape: the time does not depend on the pixels."""
     return np.random.default_rng(params.seed).integers(0, 256, (20_000, 28, 28, 1), dtype=np.uint8)
 
 
 CASES: dict[str, tuple[Callable[[Params], Items], int]] = {
-    "arc_grids": (grid_items, 10),
-    "fashion_mnist": (image_items, 256),
+    "arc_grids": (draw_grids, 10),
+    "fashion_mnist": (draw_images, 256),
 }
-# Of a step, counted by torch's FlopCounterMode at commit 96de87dd. They stay as they are: a step
-# that does fewer operations for the same result is faster, not slower.
+# Of a step, counted by torch's FlopCounterMode at commit 96de87dd. They are not counted again: a
+# step that needs fewer operations for the same result has to count as faster, not as slower.
 OPERATIONS = {"arc_grids": 4_977_197_056, "fashion_mnist": 7_523_790_848}
 KEYS = {"grids.step_over_matmul": "arc_grids", "images.step_over_matmul": "fashion_mnist"}
 
@@ -70,7 +70,7 @@ def training(repeats: Repeats = 15) -> Iterator[Result]:
 
 
 def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
-    """A trainer of the default params on one thread, and a step of it that trains everything."""
+    """Make a trainer of the default params on one thread, and a step that trains everything."""
     params = load_params().with_overrides(threads=1, device="cpu").for_dataset(dataset)
     engine.make_deterministic(params.seed, 1)
     make_items, classes = CASES[dataset]
@@ -80,21 +80,26 @@ def prepare(dataset: str) -> tuple[Trainer, Callable[[], object]]:
         trainer = Trainer(params, task, items[19_000:], Path(folder) / "state")
     trainer.step.delayed = False  # the learned prior is trained, too
     generator = make_epoch_generator(params.seed, 0)
-    batches = chain.from_iterable(trainer.batches(epoch) for epoch in count())
+    batches = chain.from_iterable(trainer.iterate_batches(epoch) for epoch in count())
     return trainer, lambda: trainer.step(next(batches), params.beta_max, generator)
 
 
 def measure(step: Callable[[], object], operations: int, repeats: int) -> list[float]:
-    """The step's rate over that of the products, in each repeat; operations: of the step."""
+    """Measure the step's rate relative to that of the products, in each repeat.
+
+    operations: number of operations of a step.
+    """
     matrix = torch.randn(SIDE, SIDE)
     for warm_up in (step, lambda: matrix @ matrix):
         cpu_seconds(warm_up, 5)
     ratios = []
     for _ in range(repeats):
-        ours = operations * STEPS / cpu_seconds(step, STEPS)
-        machine = 2 * SIDE**3 * PRODUCTS / cpu_seconds(lambda: matrix @ matrix, PRODUCTS)
-        ratios.append(ours / machine)
-        print(f"step {ours / 1e9:6.1f}  products {machine / 1e9:6.1f} GFLOP per CPU second")
+        step_rate = operations * STEPS / cpu_seconds(step, STEPS)
+        product_rate = 2 * SIDE**3 * PRODUCTS / cpu_seconds(lambda: matrix @ matrix, PRODUCTS)
+        ratios.append(step_rate / product_rate)
+        print(
+            f"step {step_rate / 1e9:6.1f}  products {product_rate / 1e9:6.1f} GFLOP per CPU second"
+        )
     return ratios
 
 
@@ -103,68 +108,69 @@ def profile(
     dataset: Annotated[str, typer.Option(help="Dataset: arc_grids or fashion_mnist.")],
     steps: Annotated[int, typer.Option(min=1, help="Steps of each phase.")] = 100,
 ) -> None:
-    """Print the share of each part of a training step, and keep it.
+    """Print the time that each operation of a training step takes, and save it.
 
     Example: python benchmarks/run.py profile --dataset arc_grids
     """
     if dataset not in CASES:
         raise GenlabError(f"dataset must be one of {', '.join(CASES)}, got {dataset!r}")
     trainer, step = prepare(dataset)
-    found = {"joint": split_time(trainer, step, steps)}
+    phases = {"joint": split_time(trainer, step, steps)}
     if trainer.params.prior_share:
         trainer.step.freeze_autoencoder()
-        found["prior alone"] = split_time(trainer, step, steps)
-    for phase, times in found.items():
-        whole = sum(times.values())
-        print(f"{phase}: {1000 * whole:.1f} CPU milliseconds a step")
-        for part, seconds in sorted(times.items(), key=lambda item: -item[1]):
-            print(f"  {part:<22}{seconds / whole:6.1%}")
+        phases["prior alone"] = split_time(trainer, step, steps)
+    for phase, times in phases.items():
+        total = sum(times.values())
+        print(f"{phase}: {1000 * total:.1f} CPU milliseconds per step")
+        for operation, seconds in sorted(times.items(), key=lambda item: -item[1]):
+            print(f"  {operation:<22}{seconds / total:6.1%}")
     command = f"python {RUN} profile --dataset {dataset} --steps {steps}"
-    known = read_json(PROFILE, producer_command=command) if PROFILE.exists() else {}
+    profiles = read_json(PROFILE, producer_command=command) if PROFILE.exists() else {}
     entry = {
         "command": command,
         "steps": steps,
         "machine": engine.describe_machine(),
-        "seconds": found,
+        "seconds": phases,
     }
-    write_json(PROFILE, dict(sorted({**known, dataset: entry}.items())))
+    write_json(PROFILE, dict(sorted({**profiles, dataset: entry}.items())))
 
 
 def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict[str, float]:
-    """CPU seconds per step of each part; what none of them covers is `other`.
+    """Measure the CPU seconds per step of each operation; `other` is what none of them covers.
 
-    A part that works within another, as the causal head within the likelihood, is counted alone.
+    An operation within another, such as the causal head within the likelihood, is counted apart.
     """
-    training_step, model = trainer.step, trainer.model
+    training_step = trainer.step
+    model = trainer.model
     seconds: Counter[str] = Counter()
     running = ["other"]
     last = 0.0
 
     def credit() -> None:
-        """Add the time since the last call to the part that runs."""
+        """Add the time since the last call to the operation that runs."""
         nonlocal last
         now = time.process_time()
         seconds[running[-1]] += now - last
         last = now
 
-    def timed(work: Callable[..., Any], part: str) -> Callable[..., Any]:
+    def add_timer(function: Callable[..., Any], operation: str) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             credit()
-            running.append(part)
+            running.append(operation)
             try:
-                return work(*args, **options)
+                return function(*args, **options)
             finally:
                 credit()
                 running.pop()
 
         return call
 
-    parts: list[tuple[Any, str, str]] = [
+    methods: list[tuple[Any, str, str]] = [
         (trainer.task, "augment", "corruption"),
         (model, "encode", "encoder"),
         (model, "decode", "decoder"),
         (model, "log_likelihood", "likelihood"),
-        (trainer.task, "cost", "likelihood"),
+        (trainer.task, "compute_cost", "likelihood"),
         (model.prior, "token_kl", "prior"),
         (model.prior, "statistics", "codebook"),
         (model.prior, "observe", "codebook"),
@@ -173,12 +179,13 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
         (training_step.optimizer, "step", "optimiser"),
     ]
     if model.head:
-        parts.append((model.head, "forward", "causal head"))
+        methods.append((model.head, "forward", "causal head"))
     if training_step.average:
-        parts.append((training_step.average, "follow", "average"))
+        methods.append((training_step.average, "update", "average"))
     with ExitStack() as stack:
-        for owner, name, part in parts:
-            stack.enter_context(mock.patch.object(owner, name, timed(getattr(owner, name), part)))
+        for owner, name, operation in methods:
+            method = add_timer(getattr(owner, name), operation)
+            stack.enter_context(mock.patch.object(owner, name, method))
         for _ in range(5):
             step()
         seconds.clear()
@@ -186,4 +193,4 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
         for _ in range(steps):
             step()
         credit()
-    return {part: value / steps for part, value in seconds.items()}
+    return {operation: value / steps for operation, value in seconds.items()}

@@ -1,4 +1,4 @@
-"""Beta and the learning rate go where their names say."""
+"""Schedules of beta and the learning rate, and the phases of a run."""
 
 import itertools
 
@@ -15,12 +15,12 @@ STEPS = [i / 200 for i in range(201)]
 def test_every_schedule_ends_at_beta_max(schedule: str) -> None:
     assert beta_at(1.0, schedule, 0.7, 0.3) == pytest.approx(0.7)
     assert beta_at(0.0, schedule, 1.5, 0.0) == pytest.approx(1.5)  # without a warm-up
-    assert {beta_at(at, schedule, 0.0, 0.3) for at in STEPS} == {0.0}
+    assert {beta_at(progress, schedule, 0.0, 0.3) for progress in STEPS} == {0.0}
 
 
 @pytest.mark.parametrize("schedule", ["linear", "sigmoid"])
 def test_the_rise_is_monotone_and_over_after_the_warm_up(schedule: str) -> None:
-    betas = [beta_at(at, schedule, 2.0, 0.4) for at in STEPS]
+    betas = [beta_at(progress, schedule, 2.0, 0.4) for progress in STEPS]
     assert betas[0] == pytest.approx(0.0, abs=1e-12)
     assert all(a < b for a, b in itertools.pairwise(betas[:81]))
     assert betas[80:] == pytest.approx([2.0] * 121)
@@ -29,7 +29,7 @@ def test_the_rise_is_monotone_and_over_after_the_warm_up(schedule: str) -> None:
 
 
 def test_cyclical_falls_back_to_0_once_a_cycle() -> None:
-    betas = [beta_at(at, "cyclical", 1.0, 0.5) for at in STEPS]
+    betas = [beta_at(progress, "cyclical", 1.0, 0.5) for progress in STEPS]
     assert sum(b < a for a, b in itertools.pairwise(betas)) == 3
     assert betas[:50] == pytest.approx(betas[50:100])
     assert max(betas) == pytest.approx(1.0)
@@ -39,7 +39,7 @@ def test_cyclical_falls_back_to_0_once_a_cycle() -> None:
 def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(
     schedule: str, half: float, end: float
 ) -> None:
-    rates = [lr_at(at, schedule, 0.01) for at in STEPS]
+    rates = [lr_at(progress, schedule, 0.01) for progress in STEPS]
     assert 0 < rates[0] < 0.001
     assert max(rates) == pytest.approx(0.01, rel=1e-3)
     assert rates.index(max(rates)) == round(LR_WARMUP * 200)
@@ -48,7 +48,7 @@ def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(
 
 
 @pytest.mark.parametrize(
-    ("asked", "delay", "joint"),
+    ("changes", "delay", "joint"),
     [
         ({"beta_delay": 0.25, "prior_share": 0.5}, 5, 10),
         ({"beta_delay": 0.25, "prior_share": 0.5, "prior": "standard"}, 5, 20),
@@ -57,13 +57,13 @@ def test_the_learning_rate_rises_to_its_peak_and_is_never_0_before_the_end(
     ],
 )
 def test_the_phases_follow_each_other_and_one_epoch_trains_everything(
-    asked: dict[str, float], delay: int, joint: int
+    changes: dict[str, float], delay: int, joint: int
 ) -> None:
-    phases = Phases.of(tiny.params(**{"epochs": 20, "prior": "autoregressive", **asked}))
+    phases = Phases.from_params(tiny.params(**{"epochs": 20, "prior": "autoregressive", **changes}))
     assert (phases.delay, phases.joint, phases.epochs) == (delay, joint, 20)
-    names = [(phases.delayed(epoch), phases.prior_alone(epoch)) for epoch in range(20)]
+    states = [(phases.is_delayed(epoch), phases.is_prior_alone(epoch)) for epoch in range(20)]
     expected = [(True, False)] * delay + [(False, False)] * (joint - delay)
-    assert names == expected + [(False, True)] * (20 - joint)
+    assert states == expected + [(False, True)] * (20 - joint)
     assert phases.autoencoder_progress(delay) == 0
     assert phases.autoencoder_progress(joint) == 1
     assert phases.prior_progress(0) == phases.prior_progress(delay) == 0

@@ -1,4 +1,4 @@
-"""A step's gradient: beta and free bits hold back the encoder alone, and parts add up."""
+"""A step's gradient: beta and free bits act on the encoder alone; micro-batches add up."""
 
 import math
 from pathlib import Path
@@ -13,17 +13,18 @@ from genlab.vae.training.step import LOSSES, MicroBatch, TrainingStep
 from genlab.vae.training.trainer import Trainer
 
 PRIORS = ["standard", "autoregressive", "autoregressive_mixture"]
-ROWS, CELLS = 10, tiny.SIZE**2
+ROWS = 10
+CELLS = tiny.SIZE**2
 GRIDS = tiny.grids(ROWS)
 NOISE = torch.randn(ROWS, 32, generator=torch.Generator().manual_seed(5))
 CPU = torch.device("cpu")
 
 
-def _step(**asked: Any) -> TrainingStep:
+def _step(**changes: Any) -> TrainingStep:
     """A step on GRIDS as one batch, of a model with noise on every weight."""
-    asked = {"batch_size": ROWS, "samples_per_epoch": ROWS, **asked}
+    changes = {"batch_size": ROWS, "samples_per_epoch": ROWS, **changes}
     torch.manual_seed(0)
-    step = TrainingStep(tiny.params(**asked), tiny.task(GRIDS, **asked), CPU)
+    step = TrainingStep(tiny.params(**changes), tiny.task(GRIDS, **changes), CPU)
     tiny.stir(step.model)
     return step
 
@@ -34,16 +35,15 @@ def _batch(clean: Tensor | None = None) -> MicroBatch:
 
 def _named_gradients(step: TrainingStep, batch: MicroBatch, beta: float) -> dict[str, Tensor]:
     """The gradient of each weight that is trained, in nats per item."""
-    _, tensors = step.differentiate(batch, beta)
+    gradients = step.differentiate(batch, beta).gradients
     names = {id(weight): name for name, weight in step.model.named_parameters()}
     trained = [names[id(weight)] for weight in step.trained_weights()]
-    return {name: CELLS * tensor for name, tensor in zip(trained, tensors, strict=False)}
+    return {name: CELLS * gradient for name, gradient in zip(trained, gradients, strict=True)}
 
 
 def _losses(step: TrainingStep, batch: MicroBatch, beta: float) -> dict[str, float]:
-    names, tensors = step.differentiate(batch, beta)
-    pairs = zip(reversed(names), reversed(tensors), strict=False)
-    return {name: float(value) for name, value in pairs if name in LOSSES}
+    terms = step.differentiate(batch, beta).terms
+    return {name: float(terms[name]) for name in LOSSES}
 
 
 # -- loss, beta and free bits
@@ -51,23 +51,23 @@ def _losses(step: TrainingStep, batch: MicroBatch, beta: float) -> dict[str, flo
 
 @pytest.mark.parametrize("prior", PRIORS)
 def test_at_beta_1_loss_and_gradients_are_those_of_the_negative_elbo(prior: str) -> None:
-    # Focal loss and class weights are asked for, and have faded.
+    # Focal loss and class weights are set, and have faded.
     step = _step(prior=prior, focal_gamma=2.0, class_balance_exponent=0.5)
-    found = _named_gradients(step, _batch(), 1.0)
+    gradients = _named_gradients(step, _batch(), 1.0)
     neg_elbo = sum(step.model.elbo_terms(torch.from_numpy(GRIDS), NOISE)).mean()
     assert _losses(step, _batch(), 1.0)["loss"] == pytest.approx(float(neg_elbo.detach()))
     weights = dict(step.model.named_parameters())
-    assert found.keys() == weights.keys()
-    expected = torch.autograd.grad(neg_elbo, [weights[name] for name in found])
+    assert gradients.keys() == weights.keys()
+    expected = torch.autograd.grad(neg_elbo, [weights[name] for name in gradients])
     scale = torch.cat([gradient.flatten() for gradient in expected]).norm()
-    for name, gradient in zip(found, expected, strict=True):
-        assert float((found[name] - gradient).norm() / scale) < 1e-5, name
+    for name, gradient in zip(gradients, expected, strict=True):
+        assert float((gradients[name] - gradient).norm() / scale) < 1e-5, name
 
 
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("clean", [torch.ones(ROWS), torch.tensor([1.0, 0.0] * 5)])
-def test_the_prior_takes_the_kl_whole_and_the_encoder_beta_times_it(
+def test_the_prior_gets_the_gradient_of_the_kl_and_the_encoder_beta_times_it(
     prior: str, beta: float, clean: Tensor
 ) -> None:
     step = _step(prior=prior, beta_max=beta)
@@ -75,16 +75,16 @@ def test_the_prior_takes_the_kl_whole_and_the_encoder_beta_times_it(
     kl = model.elbo_terms(torch.from_numpy(GRIDS), NOISE)[1]
     mean_kl = (kl * clean).sum() / clean.sum()
     weights = dict(model.named_parameters())
-    of_kl = torch.autograd.grad(mean_kl, list(weights.values()), materialize_grads=True)
+    kl_gradients = torch.autograd.grad(mean_kl, list(weights.values()), materialize_grads=True)
     plain = _named_gradients(step, _batch(clean), 0.0)
-    found = _named_gradients(step, _batch(clean), beta)
+    gradients = _named_gradients(step, _batch(clean), beta)
     share = float(clean.mean())
-    norm = math.hypot(*(float(gradient.norm()) for gradient in of_kl))
-    for name, gradient in zip(weights, of_kl, strict=True):
+    norm = math.hypot(*(float(gradient.norm()) for gradient in kl_gradients))
+    for name, gradient in zip(weights, kl_gradients, strict=True):
         expected = gradient
         if not name.startswith("prior."):
             expected = plain[name] + beta * share * gradient
-        assert float((found[name] - expected).norm()) < 1e-4 * norm, name
+        assert float((gradients[name] - expected).norm()) < 1e-4 * norm, name
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
     free_nats: float, beta: float, gate: float, clean: Tensor
 ) -> None:
     """In closed form, under N(0, I): KL = (mean^2 + var - 1 - log var) / 2."""
-    asked = {"batch_size": 2, "samples_per_epoch": 2, "free_bits": free_nats / 32, "threads": 1}
-    step = TrainingStep(tiny.params(**asked), tiny.task(GRIDS[:2], **asked), CPU)
+    changes = {"batch_size": 2, "samples_per_epoch": 2, "free_bits": free_nats / 32, "threads": 1}
+    step = TrainingStep(tiny.params(**changes), tiny.task(GRIDS[:2], **changes), CPU)
     step.delayed = True
     mean = torch.zeros(2, 32, dtype=torch.float64)
     mean[:, 0] = math.sqrt(6.0)  # 3 nats, whichever items are clean
@@ -107,14 +107,14 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
     step.autoencoder_weights = [mean, log_var, cost]
     # Copies, as a network gives them
     step.autoencode = lambda *_: ((1 * mean, 1 * log_var, mean + 0 * log_var), None, 1 * cost)
-    part = MicroBatch(torch.from_numpy(GRIDS[:2]), NOISE[:2], clean)
-    names, tensors = step.differentiate(part, beta)
-    of_mean, of_log_var, of_cost, *losses = tensors
+    batch = MicroBatch(torch.from_numpy(GRIDS[:2]), NOISE[:2], clean)
+    sums = step.differentiate(batch, beta)
+    of_mean, of_log_var, of_cost = sums.gradients
     share = float(clean.mean())
-    found = {name: float(value) for name, value in zip(names, losses, strict=True)}
-    assert found["kl_divergence"] == pytest.approx(3.0)  # what is reported is all of it
-    assert found["reconstruction_loss"] == 2.5
-    assert found["loss"] == pytest.approx(2.5 + beta * share * max(3.0, free_nats))
+    assert float(sums.terms["kl_divergence"]) == pytest.approx(3.0)  # reported without free nats
+    assert float(sums.terms["reconstruction_loss"]) == 2.5
+    loss = 2.5 + beta * share * max(3.0, free_nats)
+    assert float(sums.terms["loss"]) == pytest.approx(loss)
     # Of the mean over both items, whose clean ones have the ELBO's own weights
     expected = gate * clean[:, None] * mean.detach() / 2 / CELLS
     torch.testing.assert_close(of_mean, expected, check_dtype=False)
@@ -131,11 +131,11 @@ def test_nothing_is_differentiated_that_is_not_trained() -> None:
     assert delayed == {"encoder", "decoder"}
     step.delayed = False
     step.freeze_autoencoder()
-    kept = tiny.bits(step.model)
+    before = tiny.bits(step.model)
     alone = _named_gradients(step, _batch(), 1.0)
     assert {name.split(".")[0] for name in alone} == {"prior"}
     step(torch.from_numpy(GRIDS), 1.0, tiny.generator())
-    changed = {name for name, value in tiny.bits(step.model).items() if value != kept[name]}
+    changed = {name for name, value in tiny.bits(step.model).items() if value != before[name]}
     assert changed
     assert all(name.startswith("prior.") for name in changed)
 
@@ -143,41 +143,41 @@ def test_nothing_is_differentiated_that_is_not_trained() -> None:
 def test_a_delayed_prior_stays_as_it_was_made() -> None:
     step = _step()
     step.delayed = True
-    kept = tiny.bits(step.model.prior)
+    before = tiny.bits(step.model.prior)
     step(torch.from_numpy(GRIDS), 0.0, tiny.generator())
-    assert tiny.bits(step.model.prior) == kept
+    assert tiny.bits(step.model.prior) == before
 
 
-# -- parts of a batch
+# -- micro-batches
 
 
-def _summed(parts: int, threads: int) -> tuple[list[Tensor], dict[str, float]]:
+def _accumulate(micro_batches: int, threads: int) -> tuple[list[Tensor], dict[str, float]]:
     step = _step(threads=threads, beta_max=0.5)
-    step.parts = parts
-    sums = step.sum_parts(_batch(), 0.5)
+    step.micro_batches = micro_batches
+    terms = step.accumulate(_batch(), 0.5)
     gradients = [
         weight.grad.clone() for weight in step.trained_weights() if weight.grad is not None
     ]
-    return gradients, {name: float(sums[name]) for name in LOSSES}
+    return gradients, {name: float(terms[name]) for name in LOSSES}
 
 
-@pytest.mark.parametrize(("parts", "threads"), [(2, 1), (2, 2), (3, 2), (2 * ROWS, 3)])
-def test_parts_add_up_to_the_gradient_of_the_whole(parts: int, threads: int) -> None:
-    whole, losses = _summed(1, 1)
-    gradients, losses_of_parts = _summed(parts, threads)
-    assert any(gradient.any() for gradient in whole)
-    # A weight's gradient is a sum in which much cancels: the whole gradient's size is the scale.
-    scale = torch.cat([gradient.flatten() for gradient in whole]).norm()
-    for one, other in zip(whole, gradients, strict=True):
-        assert float((one - other).norm() / scale) < 1e-5
-    assert losses_of_parts == pytest.approx(losses, rel=1e-5)
+@pytest.mark.parametrize(("count", "threads"), [(2, 1), (2, 2), (3, 2), (2 * ROWS, 3)])
+def test_micro_batches_add_up_to_the_gradient_of_the_batch(count: int, threads: int) -> None:
+    expected, expected_losses = _accumulate(1, 1)
+    gradients, losses = _accumulate(count, threads)
+    assert any(gradient.any() for gradient in expected)
+    # A weight's gradient is a sum in which much cancels: the norm of all of them is the scale.
+    scale = torch.cat([gradient.flatten() for gradient in expected]).norm()
+    for expected_gradient, gradient in zip(expected, gradients, strict=True):
+        assert float((expected_gradient - gradient).norm() / scale) < 1e-5
+    assert losses == pytest.approx(expected_losses, rel=1e-5)
 
 
 def test_a_gradient_lies_in_memory_as_its_weights_do(tmp_path: Path) -> None:
     task = tiny.image_task(tiny.images(16), causal_channels=4)
     params = tiny.image_params(causal_channels=4)
     trainer = Trainer(params, task, tiny.images(4, 1), tmp_path)
-    trainer.step(task.batch(torch.arange(8)), 1.0, tiny.generator())
+    trainer.step(task.load_batch(torch.arange(8)), 1.0, tiny.generator())
     for name, weight in trainer.model.named_parameters():
         assert weight.grad is not None
         assert weight.grad.stride() == weight.stride(), name

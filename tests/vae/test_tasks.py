@@ -39,22 +39,22 @@ def test_beside_a_causal_head_the_decoder_alone_is_paid_with_the_weight_asked_fo
 ) -> None:
     model = tiny.image_model(causal_channels=4)
     task = tiny.image_task(tiny.images(2), causal_channels=4, auxiliary=weight)
-    x, decoded = task.batch(torch.arange(2)), model.decode(torch.zeros(2, 49))
+    x, decoded = task.load_batch(torch.arange(2)), model.decode(torch.zeros(2, 49))
     alone = model.likelihood.log_prob(decoded[0], x)
     nll = -model.log_likelihood(decoded, x)
     expected = nll - weight * alone
-    torch.testing.assert_close(task.cost(model, decoded, x, nll), expected)
+    torch.testing.assert_close(task.compute_cost(model, decoded, x, nll), expected)
 
 
 @pytest.mark.filterwarnings("error")  # torch warns of tensors over memory that is not writable
 def test_a_batch_holds_the_rows_asked_for_channels_first() -> None:
     IMAGES.flags.writeable = False  # as those mapped from disk
     rows = torch.tensor([7, 2, 2, 39])
-    found = _rgb_task().batch(rows)
+    found = _rgb_task().load_batch(rows)
     assert found.shape == (4, 3, 32, 32)
     assert found.dtype == torch.uint8
     assert np.array_equal(found.numpy(), IMAGES[rows.numpy()].transpose(0, 3, 1, 2))
-    assert np.array_equal(_grid_task().batch(rows).numpy(), GRIDS[rows.numpy()])
+    assert np.array_equal(_grid_task().load_batch(rows).numpy(), GRIDS[rows.numpy()])
 
 
 def test_focal_loss_and_class_weights_fade_as_beta_grows() -> None:
@@ -67,7 +67,7 @@ def test_grids_are_corrupted_at_any_beta_and_images_never(beta: float) -> None:
     spoilt, clean = _grid_task(beta_max=beta, corruption=1.0).augment(x, generator)
     assert float((spoilt != x).flatten(1).any(1).float().mean()) > 0.95
     assert not clean.any()
-    images = _rgb_task().batch(torch.arange(4))
+    images = _rgb_task().load_batch(torch.arange(4))
     same, clean = _rgb_task().augment(images, generator)
     assert torch.equal(same, images)
     assert clean.all()

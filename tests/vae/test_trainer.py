@@ -18,7 +18,8 @@ from genlab.vae.sampling.posterior import reconstruct
 from genlab.vae.training.trainer import Trainer
 
 GRIDS = tiny.grids(150)
-IMAGES, VAL = tiny.images(64), tiny.images(16, seed=1)
+IMAGES = tiny.images(64)
+VAL = tiny.images(16, seed=1)
 KINDS = ["grids", "images"]
 LOGGED = {"loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "beta"}
 LOGGED |= {"learning_rate", "gradient_norm", "skipped_updates", "val_objective"}
@@ -35,16 +36,16 @@ def _trainer(
 
 
 def _step(trainer: Trainer, beta: float = 1.0) -> dict[str, float]:
-    x = trainer.task.batch(torch.arange(trainer.params.batch_size))
-    found = trainer.step(x, beta, torch.Generator().manual_seed(0))
-    return {name: float(value) for name, value in found.items()}
+    x = trainer.task.load_batch(torch.arange(trainer.params.batch_size))
+    logged = trainer.step(x, beta, torch.Generator().manual_seed(0))
+    return {name: float(value) for name, value in logged.items()}
 
 
 # -- it learns
 
 
 class _Reads(TorchDispatchMode):
-    """Counts the numbers that are read from tensors, for which a GPU would have to finish."""
+    """Count the numbers that are read from tensors, each of which makes Python wait for a GPU."""
 
     count = 0
 
@@ -56,7 +57,9 @@ class _Reads(TorchDispatchMode):
 def test_an_update_of_images_waits_for_no_number(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, "images")
     with _Reads() as reads:
-        trainer.step(trainer.task.batch(torch.arange(4)), 1.0, torch.Generator().manual_seed(0))
+        trainer.step(
+            trainer.task.load_batch(torch.arange(4)), 1.0, torch.Generator().manual_seed(0)
+        )
         assert reads.count == 0
         torch.ones(()).item()
         assert reads.count == 1  # it can count
@@ -95,10 +98,10 @@ def test_every_likelihood_trains_under_every_prior(
 ) -> None:
     trainer = _trainer(tmp_path, "images", likelihood=likelihood, prior=prior)
     before = tiny.bits(trainer.model)
-    found = _step(trainer)
-    assert all(math.isfinite(value) for value in found.values())
-    assert found["gradient_norm"] > 0
-    assert found["skipped"] == 0
+    logged = _step(trainer)
+    assert all(math.isfinite(value) for value in logged.values())
+    assert logged["gradient_norm"] > 0
+    assert logged["skipped"] == 0
     after = tiny.bits(trainer.model)
     changed = {name for name in after if after[name] != before[name]}
     # Where a layer starts at zero, the one before it has no gradient yet.
@@ -116,7 +119,7 @@ def test_beta_waits_for_the_delay_and_rises_to_beta_max(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path / "delay", epochs=4, beta_delay=0.5, beta_schedule="constant")
     trainer.run(tiny.nothing)
     assert [row["beta"] for row in trainer.progress.history] == [0.0, 0.0, 1.0, 1.0]
-    assert trainer.progress.best_epoch > 2  # nothing of the delay is taken for the best
+    assert trainer.progress.best_epoch > 2  # the best epoch is none of the delay
 
 
 # -- the reported bound
@@ -134,27 +137,29 @@ def test_stability_measures_never_touch_the_reported_bound(
     tmp_path: Path, on: str, change: dict[str, float]
 ) -> None:
     plain = _trainer(tmp_path / "plain", on, beta_max=0.5)
-    other = _trainer(tmp_path / "other", on, **{"beta_max": 0.5, **change})
-    assert tiny.bits(plain.model) == tiny.bits(other.model)
-    before, after = (each.validate(each.params.beta_max) for each in (plain, other))
+    changed = _trainer(tmp_path / "changed", on, **{"beta_max": 0.5, **change})
+    assert tiny.bits(plain.model) == tiny.bits(changed.model)
+    expected = plain.validate(plain.params.beta_max)
+    values = changed.validate(changed.params.beta_max)
     for name in ("elbo", "reconstruction_loss", "kl_divergence", plain.task.accuracy):
-        assert before[name] == after[name]
+        assert values[name] == expected[name]
     if not change.keys() & {"ema", "grad_clip"}:
-        assert before["loss"] != after["loss"]
+        assert values["loss"] != expected["loss"]
 
 
 @pytest.mark.parametrize("free", [0.0, 50.0])
-def test_the_best_epoch_is_chosen_by_what_is_paid(tmp_path: Path, free: float) -> None:
+def test_the_best_epoch_is_chosen_by_the_loss_with_free_bits(tmp_path: Path, free: float) -> None:
     values = _trainer(tmp_path, "images", free_bits=free, beta_max=0.5).validate(0.5)
-    paid = max(values["kl_divergence"], free * 49)
-    expected = 0.5 * paid + values["reconstruction_loss"]
+    counted_kl = max(values["kl_divergence"], free * 49)
+    expected = 0.5 * counted_kl + values["reconstruction_loss"]
     assert values["val_objective"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
-    steps, sizes = [], list[int]()
-    for parts in (1, 4):
-        trainer = _trainer(tmp_path / str(parts), micro_batches=parts, corruption=0.0)
+def test_micro_batches_take_the_same_step_as_the_batch(tmp_path: Path) -> None:
+    steps = []
+    sizes = list[int]()
+    for count in (1, 4):
+        trainer = _trainer(tmp_path / str(count), micro_batches=count, corruption=0.0)
         trainer.step.autoencode = Mock(wraps=trainer.step.autoencode)
         steps.append(_step(trainer))
         sizes += [len(call.args[0]) for call in trainer.step.autoencode.call_args_list]
@@ -167,10 +172,10 @@ def test_a_batch_in_parts_takes_the_step_of_a_whole_one(tmp_path: Path) -> None:
 
 def test_a_nan_update_is_skipped_and_counted(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path)
-    sound = trainer.step.autoencode
+    original = trainer.step.autoencode
 
     def autoencode(*arguments: Any) -> Any:
-        *rest, cost = sound(*arguments)
+        *rest, cost = original(*arguments)
         return *rest, cost * math.nan if trainer.step.count in (1, 6) else cost
 
     trainer.step.autoencode = autoencode
@@ -188,7 +193,9 @@ def test_a_nan_update_is_skipped_and_counted(tmp_path: Path) -> None:
 
 def test_the_gradient_of_each_group_is_clipped_to_the_greatest_norm(tmp_path: Path) -> None:
     trainer = _trainer(tmp_path, grad_clip=0.01)
-    assert _step(trainer, 0.5)["gradient_norm"] > 0.01  # what is logged is the norm before, of all
+    assert (
+        _step(trainer, 0.5)["gradient_norm"] > 0.01
+    )  # the logged norm is that of all gradients before clipping
     norms = [
         float(torch.cat([p.grad.flatten() for p in group["params"]]).norm())
         for group in trainer.step.optimizer.param_groups
@@ -199,9 +206,10 @@ def test_the_gradient_of_each_group_is_clipped_to_the_greatest_norm(tmp_path: Pa
 @pytest.mark.parametrize("on", KINDS)
 def test_the_prior_is_trained_alone_for_the_encoder_that_is_kept(tmp_path: Path, on: str) -> None:
     trainer = _trainer(tmp_path, on, epochs=4, prior_share=0.5, ema=0.5)
-    kept: list[dict[str, bytes]] = []
-    trainer.run(lambda epoch, model, *_: kept.append(tiny.bits(model)))
-    joint, alone = kept[1], kept[3]
+    epochs: list[dict[str, bytes]] = []
+    trainer.run(lambda epoch, model, *_: epochs.append(tiny.bits(model)))
+    joint = epochs[1]
+    alone = epochs[3]
     changed = {name.split(".")[0] for name in alone if alone[name] != joint[name]}
     assert changed == {"prior"}
     losses = [row["train/reconstruction_loss"] for row in trainer.progress.history]
@@ -258,7 +266,7 @@ def test_training_stops_early_and_returns_the_best_epochs_weights(
     assert tiny.bits(model) == after[best]
     assert len({tuple(bits.items()) for bits in after.values()}) == epochs
     assert not model.training
-    # With `ema` the averaged weights are what is shown and kept, not those that are trained.
+    # With `ema`, the averaged weights are reported and saved, not those that are trained.
     trained = torch.load(tmp_path / "state.pt", weights_only=True)["model"]
     last = {name: value.numpy().tobytes() for name, value in trained.items()}
     assert (after[epochs] == last) == (ema == 0)
@@ -274,13 +282,13 @@ def test_averaged_weights_follow_at_the_pace_asked_for(tmp_path: Path) -> None:
     for memory in (0.0, 2 / 11, 3 / 12, *[None] * 25, 0.75):
         _step(trainer)
         if memory is None:
-            expected = {n: p.detach().clone() for n, p in trainer.measured.named_parameters()}
+            expected = {n: p.detach().clone() for n, p in trainer.eval_model.named_parameters()}
             continue
         for name, now in trainer.model.named_parameters():
             before = expected.get(name, now).detach()
             expected[name] = memory * before + (1 - memory) * now.detach()
-        for name, found in trainer.measured.named_parameters():
-            torch.testing.assert_close(found.detach(), expected[name])
+        for name, averaged in trainer.eval_model.named_parameters():
+            torch.testing.assert_close(averaged.detach(), expected[name])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -289,7 +297,7 @@ def test_sigma_is_observed_from_the_whole_batch_and_averaged_weights_have_it(
 ) -> None:
     training = {"likelihood": "gaussian_analytic", "threads": threads, "ema": 0.9}
     trainer = _trainer(tmp_path, "images", **training)
-    x = trainer.task.batch(torch.arange(8))
+    x = trainer.task.load_batch(torch.arange(8))
     mean, log_var = trainer.model.encode(x)
     noise = torch.randn(8, 49, generator=torch.Generator().manual_seed(0))
     out, _ = trainer.model.decode(mean + (0.5 * log_var).exp() * noise)
@@ -297,7 +305,7 @@ def test_sigma_is_observed_from_the_whole_batch_and_averaged_weights_have_it(
     _step(trainer)
     expected = math.exp(-4.0) * SIGMA_MEMORY + error * (1 - SIGMA_MEMORY)
     torch.testing.assert_close(trainer.model.likelihood.mean_square, expected)
-    torch.testing.assert_close(trainer.measured.likelihood.mean_square, expected)
+    torch.testing.assert_close(trainer.eval_model.likelihood.mean_square, expected)
 
 
 # -- resuming after a kill
@@ -322,7 +330,7 @@ def test_a_killed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     resumed = _trainer(tmp_path / "killed", on, **training)
     assert resumed.progress.epoch == killed_in - 1  # the last epoch that was whole on disk
     assert tiny.bits(resumed.run(tiny.nothing)) == tiny.bits(expected)
-    assert tiny.bits(resumed.measured) == tiny.bits(straight.measured)
+    assert tiny.bits(resumed.eval_model) == tiny.bits(straight.eval_model)
     # As text: the reconstruction loss is NaN while the prior alone is trained.
     assert repr(resumed.progress.history) == repr(straight.progress.history)
     assert resumed.progress.updates == straight.progress.updates

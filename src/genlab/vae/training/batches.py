@@ -1,4 +1,4 @@
-"""The order in which training sees its items, and how they are corrupted, decided by the seed."""
+"""Seeded order and corruption of the training items."""
 
 import numpy as np
 import numpy.typing as npt
@@ -9,14 +9,15 @@ from torch import Tensor
 def make_epoch_generator(
     seed: int, epoch: int, device: torch.device | None = None
 ) -> torch.Generator:
-    """The generator of everything random in one epoch, on the device it is used on."""
+    """Make the generator of all random numbers of one epoch, on the device that uses them."""
     entropy = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
     return torch.Generator(device or "cpu").manual_seed(int(entropy >> np.uint64(1)))
 
 
 def shuffle_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[np.int64]:
-    """Rows start .. start + length of endless shuffled passes over `count` rows."""
-    first, last = start // count, (start + length - 1) // count
+    """Return rows start .. start + length of endless shuffled passes over `count` rows."""
+    first = start // count
+    last = (start + length - 1) // count
     passes = [
         np.random.default_rng([seed, number, count]).permutation(count)
         for number in range(first, last + 1)
@@ -28,11 +29,11 @@ def shuffle_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[
 def corrupt(
     x: Tensor, share: float, classes: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Replace a share of the grids by denser, noisier ones, so that codes are not only for shapes.
+    """Replace a share of the grids by denser, noisier ones, so that not only shapes have codes.
 
     A corrupted grid has its colours permuted (black too) and a random share of its cells, drawn
-    again for each grid, recoloured at random. Returns the grids, and 1 for each that is the data's
-    own, (batch,). share 0 returns x itself.
+    for each grid, recoloured at random. Returns the grids, and 1 for each unchanged grid, else 0,
+    (batch,). share 0 returns x itself.
     """
     device = x.device
     if share <= 0:

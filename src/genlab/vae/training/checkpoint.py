@@ -1,4 +1,4 @@
-"""Files of a model: checkpoints, released checkpoints, and the state that a killed run resumes."""
+"""Checkpoints, released checkpoints, and the state from which a killed run resumes."""
 
 import io
 import json
@@ -22,14 +22,15 @@ FORMAT = "genlab.vae"
 VERSION = 5
 HEADER = "genlab"
 CHECKPOINTS = Path("data/checkpoints")
-CHECKPOINT, PROVENANCE = "model.safetensors", "provenance.json"
+CHECKPOINT = "model.safetensors"
+PROVENANCE = "provenance.json"
 RELEASED = Path("checkpoints")
 
 Row = dict[str, float]
 
 
 def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
-    """Write the weights (safetensors) whole or not at all; `facts` is JSON beside the shapes.
+    """Write the weights as safetensors, atomically; `facts` is JSON in the header.
 
     The same weights and facts give the same bytes.
     """
@@ -40,7 +41,7 @@ def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
         "facts": dict(facts),
     }
     weights = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
-    # One metadata entry alone: safetensors writes several in an order that changes by process.
+    # A single metadata entry: safetensors writes several in an order that changes by process.
     metadata = {HEADER: json.dumps(header, sort_keys=True)}
     write_bytes(path, save(weights, metadata=metadata))
 
@@ -48,8 +49,8 @@ def save_checkpoint(path: Path, model: VAE, facts: Mapping[str, Any]) -> None:
 def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str, Any]]:
     """Load the model in evaluation mode, and its facts.
 
-    Raises GenlabError, naming the file and the command that makes it again, where it is absent,
-    truncated, foreign, or of another version or architecture.
+    Raises a GenlabError that names the file and the command that makes it again, where it is
+    absent, truncated, foreign, or of another version or architecture.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -71,9 +72,9 @@ def load_checkpoint(path: Path, *, producer_command: str) -> tuple[VAE, dict[str
 
 
 def find_checkpoint(dataset: str, folder: Path | None = None) -> Path:
-    """Find the checkpoint of a dataset: of the own training, else the one released in git.
+    """Find the checkpoint of a dataset: the user's own, or else the one released in git.
 
-    folder: where the own one lies. (default: data/checkpoints/DATASET)
+    folder: of the user's own one. (default: data/checkpoints/DATASET)
     """
     trained = (folder or CHECKPOINTS / dataset) / CHECKPOINT
     released = RELEASED / f"{dataset}.safetensors"
@@ -81,11 +82,12 @@ def find_checkpoint(dataset: str, folder: Path | None = None) -> Path:
 
 
 def release(dataset: str) -> Path:
-    """Copy the checkpoint of a dataset, with its provenance, to where git keeps it.
+    """Copy the checkpoint of a dataset, with its provenance, to the folder that git tracks.
 
-    Returns the copy. Raises GenlabError where there is no checkpoint, or it cannot be loaded.
+    Returns the copy. Raises a GenlabError where there is no checkpoint, or it cannot be loaded.
     """
-    folder, released = CHECKPOINTS / dataset, RELEASED / f"{dataset}.safetensors"
+    folder = CHECKPOINTS / dataset
+    released = RELEASED / f"{dataset}.safetensors"
     command = f"dvc repro train@{dataset}"
     load_checkpoint(folder / CHECKPOINT, producer_command=command)
     write_json(
@@ -98,30 +100,41 @@ def release(dataset: str) -> Path:
 
 def require_shape(model: VAE, items: Items, source: Path) -> None:
     """Raise a GenlabError where the checkpoint is for items of another shape."""
-    wanted = model.architecture.item_shape
-    if items.shape[1:] != wanted:
-        found, expected = ("x".join(map(str, shape)) for shape in (items.shape[1:], wanted))
+    shape = items.shape[1:]
+    expected = model.architecture.item_shape
+    if shape != expected:
         raise GenlabError(
-            f"{source}: items are {found}, the checkpoint is for {expected};"
+            f"{source}: items are {_format_shape(shape)},"
+            f" the checkpoint is for {_format_shape(expected)};"
             " train again with: dvc repro train"
         )
 
 
+def _format_shape(shape: tuple[int, ...]) -> str:
+    return "x".join(str(length) for length in shape)
+
+
 def encode_history(history: list[Row]) -> list[dict[str, float | None]]:
-    """Rows as JSON has them: a number that is not finite is null."""
-    return [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in history]
+    """Prepare every epoch's numbers for JSON: None for one that is not finite."""
+    return [
+        {name: value if math.isfinite(value) else None for name, value in row.items()}
+        for row in history
+    ]
 
 
 def decode_history(facts: Mapping[str, Any]) -> list[Row]:
-    """Every epoch's numbers from a checkpoint's facts, null as NaN."""
-    return [{k: math.nan if v is None else v for k, v in r.items()} for r in facts["history"]]
+    """Read every epoch's numbers from a checkpoint's facts, with NaN for None."""
+    return [
+        {name: math.nan if value is None else value for name, value in row.items()}
+        for row in facts["history"]
+    ]
 
 
 @dataclass
 class Progress:
-    """What a run remembers from epoch to epoch."""
+    """State of a run between two epochs, beside weights and optimizer."""
 
-    epoch: int = 0  # whole epochs done
+    epoch: int = 0  # completed epochs
     updates: int = 0
     skipped_updates: int = 0
     best_epoch: int = 0
@@ -132,16 +145,16 @@ class Progress:
 
 
 def save_state(path: Path, progress: Progress, modules: Mapping[str, Any]) -> None:
-    """Write the state of a run; modules: whatever has a `state_dict`, by name."""
+    """Write the state of a run. modules: objects with a `state_dict`, by name."""
     states = {name: module.state_dict() for name, module in modules.items()}
-    # Through memory, since torch.save itself turns a full disk into an unrelated error.
+    # Via memory: torch.save turns a full disk into an unrelated error.
     buffer = io.BytesIO()
     torch.save({"version": VERSION, "progress": vars(progress), **states}, buffer)
     write_bytes(path, buffer.getvalue())
 
 
 def load_state(path: Path, modules: Mapping[str, Any], device: torch.device) -> Progress:
-    """Put a saved state back into `modules`. Raises GenlabError where it does not fit them."""
+    """Load a saved state into `modules`. Raises a GenlabError where it does not fit them."""
     try:
         state = torch.load(path, weights_only=True, map_location=device)
         if state["version"] != VERSION:

@@ -1,10 +1,10 @@
 """Training by several processes, which torchrun starts and restarts.
 
-Each process takes its rows of every batch; gradients and losses are added over all of them
+Each process takes its rows of every batch; gradients and losses are summed over all processes
 (all-reduce), so that the weights stay the same everywhere. All draw the same random numbers for the
-whole batch: the result differs from that of one process with as many parts of a batch by the order
-of sums alone. The first process writes files. Without torchrun every function here is that of a
-single process.
+whole batch: the result differs from that of one process with as many micro-batches by the order of
+sums alone. The first process writes the files. Without torchrun there is one process, and every
+function here does what it says for one.
 """
 
 import os
@@ -24,9 +24,9 @@ Value = TypeVar("Value")
 
 @contextmanager
 def process_group(device: str) -> Iterator[None]:
-    """Join the processes that torchrun has started; gloo connects CPUs, NCCL GPUs.
+    """Join the processes that torchrun has started for the block; gloo for CPUs, NCCL for GPUs.
 
-    device: the param.
+    device: the param of this name.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
@@ -42,7 +42,7 @@ def process_group(device: str) -> Iterator[None]:
 
 
 def world_size() -> int:
-    """Number of processes."""
+    """Return the number of processes."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
@@ -52,7 +52,7 @@ def is_first() -> bool:
 
 
 def local_rows(rows: int) -> slice:
-    """The rows of a batch that are this process's."""
+    """Return the rows of a batch that this process takes."""
     rank = dist.get_rank() if dist.is_initialized() else 0
     return slice(rows * rank // world_size(), rows * (rank + 1) // world_size())
 
@@ -68,18 +68,18 @@ def require_divisible(batch_size: int) -> None:
 
 
 def all_reduce(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """The sum of each tensor over all processes, in one message."""
+    """Sum each tensor over all processes, in one message."""
     if world_size() == 1:
         return list(tensors)
     joined = torch.cat([tensor.flatten() for tensor in tensors])
     dist.all_reduce(joined)
-    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
-    pairs = zip(parts, tensors, strict=True)
-    return [part.view_as(tensor).to(tensor.dtype) for part, tensor in pairs]
+    sums = torch.split(joined, [tensor.numel() for tensor in tensors])
+    pairs = zip(sums, tensors, strict=True)
+    return [flat.view_as(tensor).to(tensor.dtype) for flat, tensor in pairs]
 
 
 def broadcast(value: Value) -> Value:
-    """The first process's value: what decides must not differ by a rounding."""
+    """Return the first process's value, so that no decision differs by a rounding error."""
     values = [value]
     if world_size() > 1:
         dist.broadcast_object_list(values)

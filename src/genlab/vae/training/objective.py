@@ -1,10 +1,10 @@
-"""Focal loss and class weights: what a grid's reconstruction costs in training.
+"""Focal loss and class weights for the reconstruction of grids, in training only.
 
     focal_nll(gamma * fade, weights^fade),   fade = max(0, 1 - beta_max)
 
 Focal exponent and class weights fade as beta_max grows, so that at beta_max = 1 the loss is the
-negative ELBO itself (plus warm-up and free bits, if asked): they tilt the trade between distortion
-and rate, and at beta = 0, where there is no rate to trade, they only say which cells matter.
+negative ELBO itself (plus warm-up and free bits, if set). They change the trade-off between
+distortion and rate; at beta = 0, where the rate is free, they only say which cells matter.
 """
 
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def focal_nll(logits: Tensor, x: Tensor, gamma: float, class_weights: Tensor) -> Tensor:
-    """Focal loss, summed over cells: (batch,). It is not a likelihood: it serves training alone.
+    """Focal loss, summed over cells: (batch,). It is not a likelihood and serves training alone.
 
     FL = -w_c (1 - p_c)^gamma log p_c for the true colour c (Lin et al. 2017, eq. 5). With gamma 0
     and weights of one this is the negative log-likelihood.
@@ -20,19 +20,19 @@ def focal_nll(logits: Tensor, x: Tensor, gamma: float, class_weights: Tensor) ->
     """
     nll = F.cross_entropy(logits, x.long(), reduction="none")
     if gamma > 0:
-        # 1 - p is kept off zero: its power has no finite gradient there for gamma below 1.
+        # 1 - p is bounded away from 0, where its power has no finite gradient for gamma below 1.
         nll = nll * (-(-nll).expm1()).clamp_min(1e-6) ** gamma
     return (nll * class_weights[x.long()]).flatten(1).sum(1)
 
 
 def balance_classes(frequencies: Tensor, exponent: float) -> Tensor:
-    """Weights proportional to frequency^-exponent, with a frequency-weighted mean of one.
+    """Compute weights proportional to frequency^-exponent, with a frequency-weighted mean of one.
 
     frequencies: (classes,), shares of the training cells. A colour that never occurs gets the
     weight of the rarest one that does. Raises ValueError where no colour occurs.
     """
-    seen = frequencies[frequencies > 0]
-    if len(seen) == 0:
+    positive = frequencies[frequencies > 0]
+    if len(positive) == 0:
         raise ValueError("class weights need at least one colour with a frequency over 0")
-    raw = frequencies.clamp_min(float(seen.min())) ** -exponent
+    raw = frequencies.clamp_min(float(positive.min())) ** -exponent
     return raw / (raw * frequencies).sum() * frequencies.sum()

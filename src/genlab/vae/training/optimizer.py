@@ -1,4 +1,4 @@
-"""The optimiser and the averaged weights of training."""
+"""Optimizer and averaged weights."""
 
 import copy
 
@@ -9,12 +9,12 @@ from genlab.vae.models.vae import VAE
 
 
 def make_optimizer(model: VAE, params: Params) -> torch.optim.AdamW:
-    """Make AdamW; weight decay is for weight matrices alone, not for biases, norms or codebooks.
+    """Make AdamW with weight decay for weight matrices, but not for biases, norms or codebooks.
 
     With `amsgrad` (Reddi et al. 2018) steps of encoder and decoder are divided by the root of the
-    largest second moment so far. At beta 0 the loss falls to nothing and so do gradients; Adam's
-    running moment forgets the earlier ones, and then the first batch with an error moves every
-    weight by the full learning rate.
+    largest second moment so far. At beta 0 the loss falls to almost zero and so do gradients;
+    Adam's running moment forgets the earlier ones, and then the first batch with an error moves
+    every weight by the full learning rate.
     """
     layers = torch.nn.Linear | torch.nn.Conv2d | torch.nn.ConvTranspose2d
     matrices = {id(module.weight) for module in model.modules() if isinstance(module, layers)}
@@ -22,8 +22,8 @@ def make_optimizer(model: VAE, params: Params) -> torch.optim.AdamW:
     if model.head:
         autoencoder.append(model.head)
     groups = []
-    for of_prior, parts in ((False, autoencoder), (True, [model.prior])):
-        parameters = [p for part in parts for p in part.parameters() if p.requires_grad]
+    for of_prior, modules in ((False, autoencoder), (True, [model.prior])):
+        parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
         for decay in (True, False):
             chosen = [p for p in parameters if (id(p) in matrices) == decay]
             rate = params.weight_decay if decay else 0.0
@@ -36,20 +36,21 @@ def make_optimizer(model: VAE, params: Params) -> torch.optim.AdamW:
 
 
 class AveragedWeights:
-    """A copy of a model, with weights that follow it slowly; `memory` is that of long runs.
+    """Exponential moving average of a model's weights.
 
-    It follows faster at first, so that a short run's average forgets the weights it began with.
-    Buffers (sigma, clusters) are running means by themselves: they are copied.
+    memory: the decay of a long run. It is smaller at first, so that a short run's average forgets
+    the initial weights. Buffers (sigma, clusters) are running means already: they are copied.
     """
 
     def __init__(self, model: VAE, memory: float) -> None:
-        self.model, self.memory = copy.deepcopy(model).requires_grad_(False), memory
+        self.model = copy.deepcopy(model).requires_grad_(False)
+        self.memory = memory
 
     @torch.no_grad()
-    def follow(self, model: VAE, updates: int) -> None:
-        """Take in `model` after so many updates."""
+    def update(self, model: VAE, updates: int) -> None:
+        """Add the weights of `model` to the average after so many updates of it."""
         memory = min(self.memory, updates / (updates + 9)) if updates > 1 else 0.0
         for averaged, trained in zip(self.model.parameters(), model.parameters(), strict=True):
             averaged.lerp_(trained, 1 - memory)
-        for kept, current in zip(self.model.buffers(), model.buffers(), strict=True):
-            kept.copy_(current)
+        for copied, current in zip(self.model.buffers(), model.buffers(), strict=True):
+            copied.copy_(current)

@@ -1,4 +1,4 @@
-"""One training run as files: data in; checkpoint, record and summary out."""
+"""Train on a dataset's files; writes the checkpoint, its provenance, plots and a summary."""
 
 from pathlib import Path
 from typing import Any
@@ -30,21 +30,21 @@ from genlab.vae.training.trainer import Trainer
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
 PICTURE_EVERY = 10  # epochs
 PICTURED = 12  # items
-PICTURE_SIDE = 96  # pixels that an item is drawn on, about
+PICTURE_SIDE = 96  # approximate side of a drawn item in pixels
 
 
 def train_dataset(
     params: Params, dataset: Dataset, data_path: Path, folder: Path, plots: Path, results: Path
 ) -> dict[str, Any] | None:
-    """Train on a dataset; returns the summary (numbers that depend on the params alone).
+    """Train on a dataset; returns the summary, whose numbers depend on the params alone.
 
-    None in a process that is not the first one of several.
+    Returns None in a process that is not the first one of several.
 
-    data_path: the folder of stage split, or its split file of grids. folder gets
-    `model.safetensors`, with every epoch's numbers among its facts, and `provenance.json`; plots
-    gets dvclive's series and reconstructions; the file `results` the summary. The unfinished run
-    is removed last, so that a fault in writing loses nothing. Raises GenlabError on unreadable or
-    unfitting data.
+    data_path: the folder of stage split, or its split file of grids. folder: for
+    `model.safetensors`, with every epoch's numbers among its facts, and `provenance.json`. plots:
+    folder for dvclive's series and reconstructions. results: file for the summary. The unfinished
+    run is removed last, so that an error in writing loses nothing. Raises a GenlabError where the
+    data cannot be read or does not fit.
     """
     file, train, val = load_items(params, dataset, data_path)
     device = engine.select_device(params.device)
@@ -65,10 +65,11 @@ def train_dataset(
         ) -> None:
             tracker.log(epoch, values, timing)
             if epoch % PICTURE_EVERY == 0:
-                tracker.image(f"reconstructions_{epoch:04d}.png", _picture(model, trainer.val))
+                sheet = _draw_reconstructions(model, trainer.val)
+                tracker.image(f"reconstructions_{epoch:04d}.png", sheet)
 
         model = trainer.run(on_epoch)
-        tracker.image("reconstructions_best.png", _picture(model, trainer.val))
+        tracker.image("reconstructions_best.png", _draw_reconstructions(model, trainer.val))
         tracker.publish(plots, folder / "timing")
     history = encode_history(trainer.progress.history)
     facts = {"dataset": dataset.name, "training": config, "history": history}
@@ -82,9 +83,10 @@ def train_dataset(
 
 
 def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path, Items, Items]:
-    """(file that tells the data apart, training items, validation items), uint8.
+    """Load the training and the validation items, and name the file that identifies the data.
 
-    Grids are (n, size, size), images (n, side, side, channels), mapped from disk.
+    Items are uint8, grids (n, size, size) or images (n, side, side, channels), mapped from disk.
+    Returns the file, the training items and the validation items.
     """
     side = dataset.side
     if dataset.kind == "grids":
@@ -98,7 +100,7 @@ def load_items(params: Params, dataset: Dataset, data_path: Path) -> tuple[Path,
 
 
 def run_key(params: Params, data: Path) -> str:
-    """What an unfinished run is identified by: its params, its data and the code that trains."""
+    """Return the digest of params, data and code by which an unfinished run is found again."""
     code = digest_code("unfinished_training")
     return digest_values(
         {"params": params.digest(*TRAINING_KEYS), "data": sha256(data), "code": code}
@@ -126,11 +128,11 @@ def _summarize(
     }
 
 
-def _picture(model: VAE, items: torch.Tensor) -> Items:
-    """Inputs over their reconstructions, a few pixels of grey between them."""
-    shown = items[:PICTURED]
+def _draw_reconstructions(model: VAE, items: torch.Tensor) -> Items:
+    """Draw inputs above their reconstructions, with a few grey pixels between them."""
+    inputs = items[:PICTURED]
     with torch.no_grad():
-        pair = np.stack([to_array(shown), to_array(model.reconstruct(shown))])
+        pair = np.stack([to_array(inputs), to_array(model.reconstruct(inputs))])
     rgb = palette.to_rgb(pair) if not model.architecture.channels else pair
     rgb = np.broadcast_to(rgb, (*rgb.shape[:4], 3))
     rgb = np.pad(rgb, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)], constant_values=90)

@@ -1,4 +1,4 @@
-"""The phases of a run, and the schedules of beta and the learning rate within them."""
+"""Phases of a training run, and the schedules of beta and the learning rate within them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from genlab.core.params import Params
 
-LR_WARMUP = 0.01  # share of a phase in which the learning rate rises from zero
+LR_WARMUP = 0.01  # fraction of a phase in which the learning rate rises from zero
 SIGMOID_STEEPNESS = 12.0
 CYCLES = 4
 
@@ -16,10 +16,10 @@ CYCLES = 4
 class Phases:
     """What is trained in each epoch, counted from 0.
 
-    - [0, delay): encoder and decoder, at beta 0 and under N(0, I). A prior fitted to codes that are
-      still finding their places is work thrown away.
+    - [0, delay): encoder and decoder, at beta 0 and under N(0, I). Fitting a prior to codes that
+      still move a lot would be wasted work.
     - [delay, joint): everything.
-    - [joint, epochs): the learned prior alone, on codes of the finished encoder.
+    - [joint, epochs): the learned prior alone, on codes of the frozen encoder.
     """
 
     delay: int
@@ -27,37 +27,37 @@ class Phases:
     epochs: int
 
     @classmethod
-    def of(cls, params: Params) -> Phases:
-        """The phases that params ask for; at least one epoch trains everything."""
+    def from_params(cls, params: Params) -> Phases:
+        """Compute the phases from the params; at least one epoch trains everything."""
         epochs = params.epochs
         delay = min(round(params.beta_delay * epochs), epochs - 1)
         alone = 0 if params.prior == "standard" else round(params.prior_share * epochs)
         return cls(delay, max(delay + 1, epochs - alone), epochs)
 
-    def delayed(self, epoch: int) -> bool:
-        """Whether the learned prior has not come in yet."""
+    def is_delayed(self, epoch: int) -> bool:
+        """Whether the learned prior is not trained yet."""
         return epoch < self.delay
 
-    def prior_alone(self, epoch: int) -> bool:
-        """Whether encoder and decoder are finished."""
+    def is_prior_alone(self, epoch: int) -> bool:
+        """Whether encoder and decoder are frozen."""
         return epoch >= self.joint
 
-    def autoencoder_progress(self, at: float) -> float:
-        """Share of the phase of encoder and decoder that is over `at` so many epochs."""
-        if at < self.delay:
-            return at / self.delay
-        return min(1.0, (at - self.delay) / (self.joint - self.delay))
+    def autoencoder_progress(self, epoch: float) -> float:
+        """Fraction of the current phase of encoder and decoder that is over; `epoch` may be 2.5."""
+        if epoch < self.delay:
+            return epoch / self.delay
+        return min(1.0, (epoch - self.delay) / (self.joint - self.delay))
 
-    def prior_progress(self, at: float) -> float:
-        """Share of the learned prior's epochs that is over, 0 before them."""
-        return max(0.0, (at - self.delay) / (self.epochs - self.delay))
+    def prior_progress(self, epoch: float) -> float:
+        """Fraction of the learned prior's epochs that is over, 0 before them."""
+        return max(0.0, (epoch - self.delay) / (self.epochs - self.delay))
 
 
 def beta_at(progress: float, schedule: str, beta_max: float, warmup: float) -> float:
-    """Weight of the KL term at the share `progress` of the joint phase.
+    """Weight of the KL term at the fraction `progress` of the joint phase.
 
-    constant: beta_max. linear, sigmoid: rise from 0 to beta_max in the first `warmup` share.
-    cyclical: CYCLES equal cycles, each a linear rise over its first `warmup` share and then
+    constant: beta_max. linear, sigmoid: a rise from 0 to beta_max over the fraction `warmup`.
+    cyclical: CYCLES equal cycles, each a linear rise over the fraction `warmup` of it and then
     beta_max (Fu et al. 2019).
     """
     if schedule == "constant":
@@ -66,7 +66,8 @@ def beta_at(progress: float, schedule: str, beta_max: float, warmup: float) -> f
         progress = (progress * CYCLES) % 1.0 if progress < 1.0 else 1.0
     rise = 1.0 if progress >= warmup else progress / warmup
     if schedule == "sigmoid":
-        low, high = _logistic(0.0), _logistic(1.0)
+        low = _logistic(0.0)
+        high = _logistic(1.0)
         return beta_max * (_logistic(rise) - low) / (high - low)
     return beta_max * rise
 
@@ -74,8 +75,8 @@ def beta_at(progress: float, schedule: str, beta_max: float, warmup: float) -> f
 def lr_at(progress: float, schedule: str, lr: float) -> float:
     """Learning rate: a short linear rise, then constant or a half cosine to zero.
 
-    Encoder and decoder have one such stretch before the delay ends and one after it (a warm
-    restart, Loshchilov & Hutter 2017): what was learned has settled by the time the rest comes in.
+    Encoder and decoder go through it twice, before and after the end of the delay (a warm restart,
+    Loshchilov & Hutter 2017), so that they have converged when the prior is trained beside them.
     """
     rise = min(1.0, (progress + 1e-4) / LR_WARMUP)
     if schedule == "constant":

@@ -4,20 +4,20 @@ The loss per item, in nats:
 
     nll + beta * max(KL, free nats)
 
-nll is `Task.cost`; the ELBO that is reported is never touched (`models.vae`). No number is read
-from the device on the way, so that a GPU never waits for Python.
+nll is `Task.compute_cost`; the ELBO that is reported is never changed (`models.vae`). No number is
+read from the device on the way, so that a GPU never waits for Python.
 
-A batch is differentiated in parts: one after another where memory is short (`micro_batches`), and
-on a CPU one per thread. The operators of a small model gain little from threads inside them
-(measured: 1.3 times with two), since each is short: there every thread takes parts of its own, with
-single-threaded operators. Where several processes train, each splits its own rows of the batch.
+A batch is differentiated in micro-batches: one after another where memory is short
+(`micro_batches`), and on a CPU one per thread. The operators of a small model gain little from
+threads inside them (measured: 1.3 times with two), since each is short: every thread takes
+micro-batches of its own instead, with single-threaded operators. Where several processes train,
+each splits its own rows of the batch.
 """
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from operator import add
 from typing import NamedTuple
 
 import torch
@@ -36,36 +36,60 @@ Codes = tuple[Tensor, Tensor, Tensor]  # mean, log variance and z, each (batch, 
 
 
 class MicroBatch(NamedTuple):
-    """Rows of a batch: items, noise (rows, latent_dim), and 1 for each item that is clean."""
+    """Rows of a batch.
+
+    x: the items. noise: (rows, latent_dim), standard normal. clean: (rows,), 1 for each item that
+    is not corrupted, else 0.
+    """
 
     x: Tensor
     noise: Tensor
     clean: Tensor
 
 
+class StepSums(NamedTuple):
+    """What is summed over the micro-batches of a step.
+
+    gradients: in nats per cell, in the order of `TrainingStep.trained_weights`. terms: losses in
+    nats per item, and the statistics that prior and likelihood follow.
+    """
+
+    gradients: list[Tensor]
+    terms: dict[str, Tensor]
+
+    def plus(self, sums: "StepSums") -> "StepSums":
+        """Add the sums of one more micro-batch."""
+        pairs = zip(self.gradients, sums.gradients, strict=True)
+        gradients = [total + gradient for total, gradient in pairs]
+        terms = {name: total + sums.terms[name] for name, total in self.terms.items()}
+        return StepSums(gradients, terms)
+
+
 class TrainingStep:
     """Take optimiser steps on batches of a task.
 
-    delayed: whether the learned prior has not come in yet, so that p(z) is N(0, I). prior_alone:
-    whether encoder and decoder are frozen. measured: the model that is validated and kept, whose
-    weights are the average where `ema` asks for one.
+    delayed: whether the learned prior is not trained yet, so that p(z) is N(0, I). prior_alone:
+    whether encoder and decoder are frozen. eval_model: the model that is validated and saved, with
+    averaged weights where `ema` asks for them. count: updates so far.
     """
 
     def __init__(self, params: Params, task: Task, device: torch.device) -> None:
-        self.params, self.task, self.device = params, task, device
+        self.params = params
+        self.task = task
+        self.device = device
         self.delayed = self.prior_alone = False
         self.model = VAE(task.architecture).to(device).to(memory_format=torch.channels_last)
         self.standard_prior = StandardPrior(params.latent_dim)
         self.prior_weights = [p for p in self.model.prior.parameters() if p.requires_grad]
-        of_prior = set(self.prior_weights)
+        prior_weights = set(self.prior_weights)
         trainable = [p for p in self.model.parameters() if p.requires_grad]
-        self.autoencoder_weights = [p for p in trainable if p not in of_prior]
+        self.autoencoder_weights = [p for p in trainable if p not in prior_weights]
         self.optimizer = make_optimizer(self.model, params)
         self.average = AveragedWeights(self.model, params.ema) if params.ema else None
-        self.measured = self.average.model if self.average else self.model
+        self.eval_model = self.average.model if self.average else self.model
         self.count = 0
         threads = params.threads if device.type == "cpu" else 1
-        self.parts = threads * params.micro_batches
+        self.micro_batches = threads * params.micro_batches
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self.low_precision = params.precision == "bfloat16"
         if params.compile:
@@ -73,67 +97,64 @@ class TrainingStep:
             self.item_kl = torch.compile(self.item_kl)  # type: ignore[method-assign]
 
     def __call__(self, x: Tensor, beta: float, generator: torch.Generator) -> dict[str, Tensor]:
-        """Take one step, unless its gradient is not finite.
+        """Take one step, or skip it where its gradient is not finite.
 
-        Returns the losses in nats per item, `gradient_norm` before clipping, and `skipped`, all (),
-        on the device; losses of a skipped update are 0.
+        Returns the losses in nats per item, `gradient_norm` before clipping, and `skipped`, all of
+        shape () on the device; losses of a skipped step are 0.
         """
         clean = torch.ones(len(x), device=self.device)
         if not self.prior_alone:
             x, clean = self.task.augment(x, generator)
         shape = (len(x), self.params.latent_dim)
         noise = torch.randn(shape, generator=generator, device=self.device)
-        sums = self.sum_parts(MicroBatch(x, noise, clean), beta)
+        terms = self.accumulate(MicroBatch(x, noise, clean), beta)
         norm = self._clip()
         taken = norm.isfinite().float()
-        # What torch's gradient scaler sets: a fused optimiser leaves this step out where it is 1.
+        # A fused optimiser skips the step where this is 1; torch's gradient scaler sets it too.
         self.optimizer.found_inf = 1 - taken  # type: ignore[attr-defined]
         self.optimizer.step()
         for name in ("prior", "likelihood"):
-            if name in sums:
-                getattr(self.model, name).observe(sums[name], taken)
+            if name in terms:
+                getattr(self.model, name).observe(terms[name], taken)
         self.count += 1
         if self.average is not None:
-            self.average.follow(self.model, self.count)
-        logged = {**{name: sums[name] for name in LOSSES}, "gradient_norm": norm}
+            self.average.update(self.model, self.count)
+        logged = {**{name: terms[name] for name in LOSSES}, "gradient_norm": norm}
         finite = {name: torch.where(taken > 0, value, 0.0) for name, value in logged.items()}
         return {**finite, "skipped": 1 - taken}
 
-    def sum_parts(self, batch: MicroBatch, beta: float) -> dict[str, Tensor]:
-        """Set `.grad` to the sum over the batch's parts; return the sums of the other tensors.
+    def accumulate(self, batch: MicroBatch, beta: float) -> dict[str, Tensor]:
+        """Set `.grad` to the sum over all micro-batches; returns the sums of the other terms.
 
-        The parts are added in a fixed order, so that the result has the same bytes each time.
+        They are added in a fixed order, so that the result has the same bytes each time.
         """
-        parts = self._split(batch)
         run = map if self._pool is None else self._pool.map
-        names = list[str]()
-        totals = list[Tensor]()
-        for names, tensors in run(partial(self.differentiate, beta=beta), parts):  # noqa: B007
-            # No more than two parts are in memory.
-            totals = list(map(add, totals, tensors)) if totals else tensors
-        totals = distributed.all_reduce(totals)
-        trained = self.trained_weights()
-        for weight, total in zip(trained, totals, strict=False):
+        results = iter(run(partial(self.differentiate, beta=beta), self._split(batch)))
+        total = next(results)
+        for sums in results:  # added as they come, so that few are in memory at a time
+            total = total.plus(sums)
+        reduced = distributed.all_reduce([*total.gradients, *total.terms.values()])
+        count = len(total.gradients)
+        for weight, gradient in zip(self.trained_weights(), reduced[:count], strict=True):
             # A convolution's gradient may lie in memory in another order than its weights; fused
             # optimisers go through both as they lie, and would mix up the elements.
-            same = total.stride() == weight.stride()
-            weight.grad = total if same else torch.empty_like(weight).copy_(total)
-        return dict(zip(names, totals[len(trained) :], strict=True))
+            if gradient.stride() == weight.stride():
+                weight.grad = gradient
+            else:
+                weight.grad = torch.empty_like(weight).copy_(gradient)
+        return dict(zip(total.terms, reduced[count:], strict=True))
 
-    def differentiate(self, part: MicroBatch, beta: float) -> tuple[list[str], list[Tensor]]:
-        """Losses of a part of a batch, and their gradient for each weight that is trained.
+    def differentiate(self, batch: MicroBatch, beta: float) -> StepSums:
+        """Compute the losses of a micro-batch and their gradient for each trained weight.
 
         A learned prior is always fitted at full strength, to codes that it cannot move unless beta
-        says so: the gradient of the KL reaches the prior's weights times 1, and the encoder times
-        beta, or 0 while free nats last. So a run at beta = 0 has an honest prior for its KL and its
+        lets it: the gradient of the KL reaches the prior's weights times 1, and the encoder times
+        beta, or 0 while free nats last. So a run at beta = 0 has a fitted prior for its KL and its
         samples, and at beta = 1 without free nats this is the ELBO's own gradient. No single loss
-        has it: so the KL is differentiated by itself, down to the codes, and what arrives there is
-        scaled before it goes on into the encoder.
-
-        Returns names, and what is added over the parts: the gradients, in nats per cell, in the
-        order of `trained_weights`, then the losses and statistics that are named.
+        has this gradient: the KL is differentiated by itself, down to the codes, and its gradient
+        there is scaled before it goes on into the encoder.
         """
-        x, noise, clean = part
+        x, noise, clean = batch
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.low_precision):
             codes, decoded, cost = self.autoencode(x, noise)
             into_encoder = beta > 0 and not self.prior_alone
@@ -144,7 +165,7 @@ class TrainingStep:
         mean_kl = (kl * clean).sum() / clean.sum().clamp_min(1)
         weight = beta * clean.mean()
         # Free bits with the whole code as one group (Kingma et al. 2016, eq. 15): an empty corner
-        # of an image needs no nats. The mean is that of this part.
+        # of an image needs no nats. The mean is that of this micro-batch.
         free_nats = self.params.free_bits * self.params.latent_dim
         gate = torch.where(mean_kl < free_nats, 0.0, weight)
         mean_cost = cost.mean()
@@ -154,25 +175,25 @@ class TrainingStep:
         scale = share / x[0].numel()
         prior_weights = [] if self.delayed else self.prior_weights
         gradients = list[Tensor]()
-        of_codes = list[Tensor]()
-        wanted = [*prior_weights, *(cut_codes if into_encoder else ())]
-        if wanted:
-            of_kl = torch.autograd.grad(mean_kl * scale, wanted, materialize_grads=True)
-            gradients += of_kl[: len(prior_weights)]
-            of_codes += (gate * of_code for of_code in of_kl[len(prior_weights) :])
+        code_gradients = list[Tensor]()
+        kl_inputs = [*prior_weights, *(cut_codes if into_encoder else ())]
+        if kl_inputs:
+            kl_gradients = torch.autograd.grad(mean_kl * scale, kl_inputs, materialize_grads=True)
+            gradients += kl_gradients[: len(prior_weights)]
+            code_gradients += [gate * gradient for gradient in kl_gradients[len(prior_weights) :]]
         if not self.prior_alone:
             outputs = [mean_cost * scale, *(codes if into_encoder else ())]
             gradients += torch.autograd.grad(
-                outputs, self.autoencoder_weights, [None, *of_codes], materialize_grads=True
+                outputs, self.autoencoder_weights, [None, *code_gradients], materialize_grads=True
             )
 
         losses = dict(zip(LOSSES, (loss, mean_cost, mean_kl), strict=True))
-        sums = {name: value.detach() * share for name, value in losses.items()}
-        sums |= self._statistics(part, codes, decoded)
-        return list(sums), [*gradients, *sums.values()]
+        terms = {name: value.detach() * share for name, value in losses.items()}
+        terms |= self._compute_statistics(batch, codes, decoded)
+        return StepSums(gradients, terms)
 
     def autoencode(self, x: Tensor, noise: Tensor) -> tuple[Codes, Decoded | None, Tensor]:
-        """Codes of items, what is decoded from them, and what that costs (`Task.cost`): (batch,).
+        """Encode and decode items; returns codes, output and `Task.compute_cost`, (batch,).
 
         Once encoder and decoder are frozen, nothing is decoded, and the cost is NaN.
         """
@@ -183,20 +204,24 @@ class TrainingStep:
             return (mean, log_var, z), None, torch.full_like(z[:, 0], torch.nan)
         decoded = self.model.decode(z)
         nll = -self.model.log_likelihood(decoded, x)
-        return (mean, log_var, z), decoded, self.task.cost(self.model, decoded, x, nll)
+        return (mean, log_var, z), decoded, self.task.compute_cost(self.model, decoded, x, nll)
 
     def item_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         """KL(q(z|x) || p(z)) of each item in nats, under the prior of this phase: (batch,)."""
         return self.prior_of(self.model).token_kl(mean, log_var, z).sum(1)
 
     def prior_of(self, model: VAE) -> Prior:
-        """The prior that codes are measured by in this phase."""
+        """Return the prior that the KL is computed to in this phase."""
         return self.standard_prior if self.delayed else model.prior
 
     def trained_weights(self) -> list[nn.Parameter]:
-        """The weights that are trained in this phase."""
-        of_prior = [] if self.delayed else self.prior_weights
-        return [*of_prior, *([] if self.prior_alone else self.autoencoder_weights)]
+        """List the weights that are trained in this phase, those of the prior first."""
+        weights = list[nn.Parameter]()
+        if not self.delayed:
+            weights += self.prior_weights
+        if not self.prior_alone:
+            weights += self.autoencoder_weights
+        return weights
 
     def set_rates(self, autoencoder: float, prior: float) -> None:
         """Set the learning rates of encoder and decoder, and of the prior."""
@@ -205,42 +230,45 @@ class TrainingStep:
 
     @torch.no_grad()
     def freeze_autoencoder(self) -> None:
-        """Train the prior alone from here on, on codes of the encoder that is kept.
+        """Train only the prior from here on, on codes of the encoder that will be saved.
 
         With averaged weights that is another encoder than the one that was trained so far.
         """
         self.prior_alone = True
-        self.optimizer.zero_grad()  # weights without a gradient are left out
+        self.optimizer.zero_grad()  # the optimiser skips weights without a gradient
         for name in ("encoder", "decoder", "likelihood", "head"):
             module = getattr(self.model, name)
             if module is not None:
-                module.load_state_dict(getattr(self.measured, name).state_dict())
+                module.load_state_dict(getattr(self.eval_model, name).state_dict())
 
     def _split(self, batch: MicroBatch) -> Iterator[MicroBatch]:
-        """The parts of this process's rows, of equal size."""
+        """Split this process's rows into micro-batches of equal size."""
         rows = distributed.local_rows(len(batch.x))
         length = rows.stop - rows.start
-        edges = [rows.start + length * i // self.parts for i in range(self.parts + 1)]
+        count = self.micro_batches
+        edges = [rows.start + length * i // count for i in range(count + 1)]
         for start, stop in pairwise(edges):
             if stop > start:
                 yield MicroBatch(*(tensor[start:stop] for tensor in batch))
 
-    def _statistics(
-        self, part: MicroBatch, codes: Codes, decoded: Decoded | None
+    def _compute_statistics(
+        self, batch: MicroBatch, codes: Codes, decoded: Decoded | None
     ) -> dict[str, Tensor]:
-        """What prior and likelihood follow without gradients, a part's share of the batch's."""
+        """Compute a micro-batch's share of what prior and likelihood follow without gradients."""
         mean, log_var, _ = codes
         statistics = {}
-        of_prior = None if self.delayed else self.model.prior.statistics(mean, log_var, part.clean)
-        if of_prior is not None:
-            statistics["prior"] = of_prior
-        errors = self.model.likelihood.statistics(decoded[0], part.x) if decoded else None
-        if errors is not None:
-            statistics["likelihood"] = errors * (len(part.x) / self.params.batch_size)
+        if not self.delayed:
+            prior_statistics = self.model.prior.statistics(mean, log_var, batch.clean)
+            if prior_statistics is not None:
+                statistics["prior"] = prior_statistics
+        if decoded is not None:
+            errors = self.model.likelihood.statistics(decoded[0], batch.x)
+            if errors is not None:
+                statistics["likelihood"] = errors * (len(batch.x) / self.params.batch_size)
         return statistics
 
     def _clip(self) -> Tensor:
-        """Clip the gradient of each group of weights; returns the norm of all of it before, ()."""
+        """Clip the gradient of each group of weights; returns the norm before clipping, ()."""
         norms = []
         for group in self.optimizer.param_groups:
             gradients = [p.grad for p in group["params"] if p.grad is not None]

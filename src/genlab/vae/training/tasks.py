@@ -18,36 +18,39 @@ COUNTED = 100_000  # items whose classes are counted at once
 
 
 class Task(ABC):
-    """The training items, and what training asks about them.
+    """Training items with their loss and their accuracy.
 
-    items: uint8, (n, size, size) or (n, side, side, channels), on `device` as a whole; for a CPU
-    they stay mapped from disk, and a batch is a copy.
+    items: uint8, (n, size, size) or (n, side, side, channels). All of them lie on `device`; for a
+    CPU they stay mapped from disk, and a batch is a copy.
     """
 
-    accuracy: str  # the accuracy that the summary shows per epoch
+    accuracy: str  # name of the accuracy that the summary shows per epoch
 
     def __init__(
         self, params: Params, items: Items, architecture: Architecture, device: torch.device
     ) -> None:
-        self.params, self.architecture = params, architecture
+        self.params = params
+        self.architecture = architecture
         self.items = items if device.type == "cpu" else torch.tensor(items, device=device)
 
     @abstractmethod
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
-        """How near reconstructions come to their originals."""
+        """Compare reconstructions with their originals; returns metrics by name."""
 
     @abstractmethod
-    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """What reconstruction costs in the training loss: (batch,), nats. nll: -log p(x|z)."""
+    def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """Reconstruction term of the training loss in nats: (batch,). nll: -log p(x|z)."""
 
-    def batch(self, rows: Tensor) -> Tensor:
-        """The training items `rows` as the model takes them; images lie channels last in memory."""
-        known = self.items
-        items = known[rows] if isinstance(known, Tensor) else torch.from_numpy(known[rows.numpy()])
+    def load_batch(self, rows: Tensor) -> Tensor:
+        """Load the training items `rows` for the model; images lie channels last in memory."""
+        if isinstance(self.items, Tensor):
+            items = self.items[rows]
+        else:
+            items = torch.from_numpy(self.items[rows.numpy()])
         return items.permute(0, 3, 1, 2) if items.ndim == 4 else items
 
     def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Corrupt a batch, where the params ask for it; also 1 for each item that is left as is."""
+        """Corrupt items where the params ask for it; also returns 1 for each unchanged item."""
         return x, torch.ones(len(x), device=x.device)
 
 
@@ -60,9 +63,9 @@ class GridTask(Task):
         self, params: Params, items: Items, architecture: Architecture, device: torch.device
     ) -> None:
         super().__init__(params, items, architecture, device)
-        # In parts: bincount copies its argument as int64, and the items may be larger than memory.
-        parts = np.array_split(items, -(-len(items) // COUNTED))
-        cells = [np.bincount(part.ravel(), minlength=architecture.classes) for part in parts]
+        # In chunks: bincount copies its argument as int64, and the items may exceed memory.
+        chunks = np.array_split(items, -(-len(items) // COUNTED))
+        cells = [np.bincount(chunk.ravel(), minlength=architecture.classes) for chunk in chunks]
         counts = torch.from_numpy(np.sum(cells, axis=0))
         self.fade = max(0.0, 1.0 - params.beta_max)
         weights = balance_classes(counts / counts.sum(), params.class_balance_exponent)
@@ -71,8 +74,8 @@ class GridTask(Task):
     def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return corrupt(x, self.params.corruption, self.architecture.classes, generator)
 
-    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """The focal loss, which is `nll` itself once it has faded."""
+    def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """Focal loss, which equals `nll` where beta_max is 1."""
         if not self.fade:
             return nll
         return focal_nll(decoded[0], x, self.params.focal_gamma * self.fade, self.weights)
@@ -91,21 +94,21 @@ class GridTask(Task):
 
 
 class ImageTask(Task):
-    """Images: the likelihood alone, or beside a causal head also the decoder's."""
+    """Images: the negative log-likelihood; with a causal head also that of the decoder alone."""
 
     accuracy = "psnr"
 
-    def cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """`nll`; beside a causal head also `auxiliary` times that of the decoder alone.
+    def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
+        """`nll`; with a causal head, plus `auxiliary` times the decoder's own nll.
 
-        The decoder alone gives the reconstructions, and z has to carry what they show.
+        Reconstructions come from the decoder alone, so that z has to hold what they show.
         """
         weight = self.params.auxiliary if model.head else 0.0
         return nll - weight * model.likelihood.log_prob(decoded[0], x) if weight else nll
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         errors = ((reconstructed.float() - x.float()) / (LEVELS - 1)).square().flatten(1).mean(1)
-        rounding = 1 / (12 * (LEVELS - 1) ** 2)  # no image of 8 bits shows a smaller error
+        rounding = 1 / (12 * (LEVELS - 1) ** 2)  # the least error that 8 bits can show
         return {
             "mse": float(errors.mean()),
             "psnr": float(-10 * errors.clamp_min(rounding).log10().mean()),
@@ -113,15 +116,16 @@ class ImageTask(Task):
 
 
 def make_task(params: Params, items: Items, classes: int, device: torch.device = CPU) -> Task:
-    """Make the task of training on square items: (n, side, side) or (n, side, side, channels)."""
+    """Make the task for square items: (n, side, side) or (n, side, side, channels)."""
     channels = items.shape[3] if items.ndim == 4 else 0
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "size": items.shape[1],
         "classes": classes,
         "channels": channels,
     }
     if not channels:
-        given["causal_channels"] = 0  # grids have no causal head, whatever the key says
-    names = Architecture.__annotations__.keys() - given.keys()
-    architecture = Architecture(**given, **{name: getattr(params, name) for name in names})
-    return (ImageTask if channels else GridTask)(params, items, architecture, device)
+        values["causal_channels"] = 0  # grids have no causal head, whatever the param says
+    for name in Architecture.__annotations__.keys() - values.keys():
+        values[name] = getattr(params, name)
+    task_class = ImageTask if channels else GridTask
+    return task_class(params, items, Architecture(**values), device)

@@ -39,8 +39,8 @@ EpochEnd = Callable[[int, VAE, dict[str, float], dict[str, float]], None]
 class Trainer:
     """Train on the items of a task.
 
-    val: items as the task's own, of which the first VALIDATION_ITEMS are looked at. Random numbers
-    are drawn on the device. state_dir holds the state of the unfinished run.
+    val: validation items, of which the first VALIDATION_ITEMS are used. state_dir: folder for the
+    state of the unfinished run. Random numbers are drawn on the device.
     """
 
     def __init__(
@@ -51,18 +51,20 @@ class Trainer:
         state_dir: Path,
         device: torch.device | None = None,
     ) -> None:
-        self.params, self.task = params, task
+        self.params = params
+        self.task = task
         self.device = device or torch.device("cpu")
         self.val = to_tensor(val[:VALIDATION_ITEMS]).to(self.device)
         self.state_file = state_dir / "state.pt"
-        self.phases = Phases.of(params)
+        self.phases = Phases.from_params(params)
         distributed.require_divisible(params.batch_size)
         torch.manual_seed(params.seed)
         self.step = TrainingStep(params, task, self.device)
-        self.model, self.measured = self.step.model, self.step.measured
+        self.model = self.step.model
+        self.eval_model = self.step.eval_model
         self._stateful: dict[str, Any] = {"model": self.model, "optimizer": self.step.optimizer}
         if self.step.average is not None:
-            self._stateful["average"] = self.measured
+            self._stateful["average"] = self.eval_model
         self.progress = Progress()
         if self.state_file.exists():
             self.progress = load_state(self.state_file, self._stateful, self.device)
@@ -73,9 +75,13 @@ class Trainer:
         return self.params.samples_per_epoch // self.params.batch_size
 
     def run(self, on_epoch: EpochEnd) -> VAE:
-        """Train to the end; returns the best model. `on_epoch` is called after each epoch, before
-        its state is saved, so that what it writes is never behind the state."""
-        p, progress = self.params, self.progress
+        """Train to the end; returns the best model.
+
+        `on_epoch` is called after each epoch, before the state is saved, so that the files that it
+        writes are never behind the state.
+        """
+        p = self.params
+        progress = self.progress
         items = self.updates_per_epoch * p.batch_size
         with progress_bar(
             disable=not distributed.is_first(),
@@ -90,15 +96,15 @@ class Trainer:
                 self._enter_phase(progress.epoch)
                 trained = self._train_epoch(progress.epoch, bar)
                 seconds = time.perf_counter() - started
-                with torch_threads(p.threads):  # its operators are long, unlike an update's
+                with torch_threads(p.threads):  # validation gains from threads inside operators
                     values = distributed.broadcast({**trained, **self.validate(trained["beta"])})
                 progress.epoch += 1
                 progress.seconds += time.perf_counter() - started
                 progress.history.append(values)
-                self._keep_best((values["val_objective"], values["kl_divergence"]))
+                self._update_best((values["val_objective"], values["kl_divergence"]))
                 timing = {"samples_per_second": items / seconds}
                 if distributed.is_first():
-                    on_epoch(progress.epoch, self.measured, values, timing)
+                    on_epoch(progress.epoch, self.eval_model, values, timing)
                     save_state(self.state_file, progress, self._stateful)
                 elbo = f"{values['elbo']:.1f}"
                 bar.set_postfix(epoch=progress.epoch, elbo=elbo, refresh=False)
@@ -107,44 +113,49 @@ class Trainer:
         return self.model
 
     def _stops_early(self) -> bool:
-        """Whether `patience` epochs after those of the delay brought no better score."""
+        """Whether the score has not improved for `patience` epochs after the delay."""
         best = max(self.progress.best_epoch, self.phases.delay)
         return self.progress.epoch - best >= self.params.patience
 
     @torch.no_grad()
     def _enter_phase(self, epoch: int) -> None:
-        """Start a learned prior from the codes that have formed, and finish the autoencoder."""
-        phases, prior = self.phases, self.model.prior
-        self.step.delayed = phases.delayed(epoch)
-        if phases.prior_alone(epoch) and not self.step.prior_alone:
+        """Freeze the autoencoder, and initialize a learned prior from codes, at their epochs."""
+        phases = self.phases
+        prior = self.model.prior
+        self.step.delayed = phases.is_delayed(epoch)
+        if phases.is_prior_alone(epoch) and not self.step.prior_alone:
             self.step.freeze_autoencoder()
         start = max(phases.delay, round(prior.INIT_AFTER * phases.joint))
         if epoch != start or not prior.INIT_ITEMS:
             return
         self.model.eval()
         rows = torch.arange(min(prior.INIT_ITEMS, len(self.task.items)), device=self.device)
-        codes = [self.model.encode(self.task.batch(part)) for part in torch.split(rows, CHUNK)]
-        mean, log_var = (torch.cat(part) for part in zip(*codes, strict=True))
+        codes = [self.model.encode(self.task.load_batch(r)) for r in torch.split(rows, CHUNK)]
+        mean = torch.cat([chunk_mean for chunk_mean, _ in codes])
+        log_var = torch.cat([chunk_log_var for _, chunk_log_var in codes])
         prior.init_from_codes(mean, log_var, self.params.seed)
 
     def _train_epoch(self, epoch: int, bar: tqdm[Any]) -> dict[str, float]:
         """Train for one epoch; returns the means of its losses in nats per item."""
         self.model.train()
-        p, steps, phases = self.params, self.updates_per_epoch, self.phases
+        p = self.params
+        phases = self.phases
+        steps = self.updates_per_epoch
+        prior_alone = phases.is_prior_alone(epoch)
         generator = make_epoch_generator(p.seed, epoch, self.device)
-        # While a codebook is trained, the autoencoder learns slower beside it.
-        slower = 1.0 if phases.delayed(epoch) else self.model.prior.AUTOENCODER_LR
+        # While a codebook is trained, encoder and decoder learn more slowly.
+        lr_factor = 1.0 if phases.is_delayed(epoch) else self.model.prior.AUTOENCODER_LR
         names = (*LOSSES, "gradient_norm", "skipped")
         sums = {name: torch.zeros((), device=self.device) for name in names}
         beta = lr = 0.0
-        for step, x in enumerate(self.batches(epoch)):
-            at = epoch + step / steps
-            progress = phases.autoencoder_progress(at)
-            if not phases.delayed(epoch):
+        for step, x in enumerate(self.iterate_batches(epoch)):
+            epochs_done = epoch + step / steps
+            progress = phases.autoencoder_progress(epochs_done)
+            if not phases.is_delayed(epoch):
                 beta = beta_at(progress, p.beta_schedule, p.beta_max, p.beta_warmup)
-            lr = 0.0 if phases.prior_alone(epoch) else lr_at(progress, p.lr_schedule, p.lr)
-            prior_lr = lr_at(phases.prior_progress(at), p.lr_schedule, p.lr)
-            self.step.set_rates(slower * lr, prior_lr)
+            lr = 0.0 if prior_alone else lr_at(progress, p.lr_schedule, p.lr)
+            prior_lr = lr_at(phases.prior_progress(epochs_done), p.lr_schedule, p.lr)
+            self.step.set_rates(lr_factor * lr, prior_lr)
             for name, value in self.step(x, beta, generator).items():
                 sums[name] += value
             bar.update(len(x))
@@ -155,15 +166,16 @@ class Trainer:
         return {
             **{f"train/{name}": totals[name] / taken for name in LOSSES},
             "beta": beta,
-            "learning_rate": prior_lr if phases.prior_alone(epoch) else lr,
+            "learning_rate": prior_lr if prior_alone else lr,
             "gradient_norm": totals["gradient_norm"] / taken,
             "skipped_updates": float(self.progress.skipped_updates),
         }
 
     @torch.no_grad()
     def validate(self, beta: float) -> dict[str, float]:
-        """The training loss, the ELBO itself and accuracies on the validation items."""
-        model, p = self.measured.eval(), self.params
+        """Compute the training loss, the ELBO and accuracies on the validation items."""
+        p = self.params
+        model = self.eval_model.eval()
         free_nats = p.free_bits * p.latent_dim
         generator = torch.Generator(self.device).manual_seed(0)
         rows = []
@@ -174,15 +186,15 @@ class Trainer:
             z = reparameterize(mean, log_var, noise)
             decoded = model.decode(z)
             nll = -model.log_likelihood(decoded, x)
-            cost = self.task.cost(model, decoded, x, nll).mean()
+            cost = self.task.compute_cost(model, decoded, x, nll).mean()
             kl = self.step.prior_of(model).token_kl(mean, log_var, z).sum(1).mean()
             terms = torch.stack([cost + beta * kl.clamp_min(free_nats), nll.mean(), kl])
             rows.append(terms * (len(x) / len(self.val)))
             reconstructed.append(model.point_estimate(mean))
         loss, nll, kl = torch.stack(rows).sum(0).tolist()
-        # What the best epoch is chosen by: the bound at the final beta, so that epochs of the
-        # warm-up compare with later ones; nats that go free are no gain.
-        paid = max(kl, free_nats)
+        # The best epoch is chosen by the bound at the final beta, so that epochs of the warm-up
+        # compare with later ones; a KL below the free nats counts as much as they.
+        counted_kl = max(kl, free_nats)
         return {
             "loss": loss,
             "reconstruction_loss": nll,
@@ -190,29 +202,31 @@ class Trainer:
             "beta_kl": beta * kl,
             "elbo": -(kl + nll),
             **self.task.measure_accuracy(torch.cat(reconstructed), self.val),
-            "val_objective": p.beta_max * paid + nll,
+            "val_objective": p.beta_max * counted_kl + nll,
         }
 
-    def batches(self, epoch: int) -> Iterator[Tensor]:
-        """The epoch's batches of training items."""
+    def iterate_batches(self, epoch: int) -> Iterator[Tensor]:
+        """Iterate over the epoch's batches of training items."""
         p = self.params
-        taken = self.updates_per_epoch * p.batch_size
-        rows = shuffle_rows(p.seed, len(self.task.items), epoch * taken, taken)
-        for part in torch.split(torch.from_numpy(rows).to(self.device), p.batch_size):
-            yield self.task.batch(part)
+        count = self.updates_per_epoch * p.batch_size
+        rows = shuffle_rows(p.seed, len(self.task.items), epoch * count, count)
+        for batch_rows in torch.split(torch.from_numpy(rows).to(self.device), p.batch_size):
+            yield self.task.load_batch(batch_rows)
 
-    def _keep_best(self, score: tuple[float, float]) -> None:
-        """Keep the weights of the best epoch; any epoch's are better than those of the delay.
+    def _update_best(self, score: tuple[float, float]) -> None:
+        """Copy the weights if this epoch is the best; any later one is better than the delay's.
 
-        score: objective and KL. While the prior is trained alone, free nats and beta 0 leave the
-        objective as it is: of equal epochs, the one with the lower KL is better.
+        score: objective and KL. While the prior is trained alone, the objective may not change
+        (beta 0, or free nats): of epochs with equal objectives, the lowest KL is best.
         """
         if not all(map(math.isfinite, score)):
             score = (math.inf, math.inf)
-        if score < self.progress.best_score or self.progress.best_epoch <= self.phases.delay:
-            self.progress.best_score, self.progress.best_epoch = score, self.progress.epoch
-            state = self.measured.state_dict()
-            self.progress.best = {name: value.clone() for name, value in state.items()}
+        progress = self.progress
+        if score < progress.best_score or progress.best_epoch <= self.phases.delay:
+            progress.best_score = score
+            progress.best_epoch = progress.epoch
+            state = self.eval_model.state_dict()
+            progress.best = {name: value.clone() for name, value in state.items()}
 
     def remove_state(self) -> None:
         """Remove the state of the unfinished run, once its results are written."""
