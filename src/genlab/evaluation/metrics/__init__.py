@@ -1,1 +1,1 @@
-"""Metrics: arrays in, numbers out."""
+"""Metrics of reconstructions, samples and likelihoods: arrays in, numbers out."""

@@ -1,4 +1,4 @@
-"""How close images come to their originals, MSE, PSNR and SSIM."""
+"""Fidelity of reconstructed images: MSE, PSNR and SSIM."""
 
 import math
 from typing import Any
@@ -15,8 +15,8 @@ LEVELS = 255
 ROUNDING_PSNR = 10 * math.log10(12 * LEVELS**2)
 """PSNR in dB of an image that was only rounded to 8 bits: an error of 1/12 squared levels.
 
-Images of 8 bits cannot show a better one, so a PSNR above it (infinite, for an exact copy) is
-taken as this; otherwise one exact image would make every mean infinite.
+The largest PSNR that is reported, since 8-bit images cannot show a better one. An exact copy would
+have an infinite PSNR, and make every mean infinite.
 """
 
 
@@ -31,24 +31,25 @@ def mse(truth: Images, predicted: Images) -> Floats:
 
 
 def psnr(errors: npt.ArrayLike) -> Floats:
-    """Peak signal-to-noise ratio in dB from `mse`, at most ROUNDING_PSNR. Keeps the shape."""
-    least = 10 ** (-ROUNDING_PSNR / 10)
-    ratio: Floats = -10 * np.log10(np.maximum(np.asarray(errors, dtype=np.float64), least))
+    """Peak signal-to-noise ratio in dB from values of `mse`, at most ROUNDING_PSNR."""
+    smallest = 10 ** (-ROUNDING_PSNR / 10)
+    ratio: Floats = -10 * np.log10(np.maximum(np.asarray(errors, dtype=np.float64), smallest))
     return ratio
 
 
 def ssim(truth: Images, predicted: Images) -> Floats:
-    """Structural similarity of each image (Wang et al. 2004), the mean over its channels.
+    """Structural similarity of each image (Wang et al. 2004), averaged over channels.
 
-    With the settings of that paper: an 11 x 11 Gaussian window of sigma 1.5, population covariance,
-    K1 = 0.01 and K2 = 0.03, range 255, averaged where the window lies wholly inside the image.
+    The settings are those of the paper: an 11 x 11 Gaussian window of sigma 1.5, population
+    covariance, K1 = 0.01 and K2 = 0.03, range 255, and an average over the positions where the
+    window lies inside the image.
 
     truth, predicted: (n, h, w, c) uint8, sides at least 11. Returns (n,), 1 for equal images.
     """
-    wang = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+    settings = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
     values = [
-        structural_similarity(one, other, data_range=LEVELS, channel_axis=-1, **wang)  # type: ignore[no-untyped-call]
-        for one, other in zip(truth, predicted, strict=True)
+        structural_similarity(image, copy, data_range=LEVELS, channel_axis=-1, **settings)  # type: ignore[no-untyped-call]
+        for image, copy in zip(truth, predicted, strict=True)
     ]
     return np.array(values, dtype=np.float64)
 
@@ -56,9 +57,9 @@ def ssim(truth: Images, predicted: Images) -> Floats:
 def fidelity(
     truth: Images, predicted: Images, *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
-    """Means over images of `mse`, `psnr` and `ssim`, with 95 % bootstrap intervals over images.
+    """Means of `mse`, `psnr` and `ssim` with 95 % bootstrap intervals over images.
 
-    truth, predicted: (n, h, w, c) uint8. Returns these three, `n` and `intervals` {name: {low,
+    truth, predicted: (n, h, w, c) uint8. Returns the three means, `n` and `intervals` {name: {low,
     high, n}}.
     """
     errors = mse(truth, predicted)
@@ -69,14 +70,16 @@ def fidelity(
 def error_correlation(truth: Images, predicted: Images) -> float:
     """Correlation of reconstruction errors at neighbouring pixels; 0 where there is no error.
 
-    truth, predicted: (n, h, w, c) uint8. Errors are centred at each pixel; neighbours are those to
-    the right and below. If pixels were independent given z, as a likelihood without a causal head
-    assumes, it would be near 0.
+    truth, predicted: (n, h, w, c) uint8. Errors are centred per pixel; the neighbours of a pixel
+    are those to its right and below it. The correlation is near 0 if pixels are independent given
+    z, as a likelihood without a causal head assumes.
     """
     products = squares = 0.0
     error = truth.astype(np.float32) - predicted
     error -= error.mean(axis=0)
-    for one, other in ((error[:, 1:], error[:, :-1]), (error[:, :, 1:], error[:, :, :-1])):
-        products += float(np.mean(one * other, dtype=np.float64))
-        squares += float(np.sqrt(np.mean(one**2) * np.mean(other**2)))
+    vertical = (error[:, 1:], error[:, :-1])
+    horizontal = (error[:, :, 1:], error[:, :, :-1])
+    for errors, neighbours in (vertical, horizontal):
+        products += float(np.mean(errors * neighbours, dtype=np.float64))
+        squares += float(np.sqrt(np.mean(errors**2) * np.mean(neighbours**2)))
     return products / squares if squares else 0.0

@@ -1,7 +1,7 @@
-"""The Fréchet distance between two sets of features, its interval and its reference value.
+"""Fréchet distance between two sets of image features, with its interval and reference value.
 
-Features are what an extractor says of images (`metrics.features`). Distances from different
-extractors, or at different n, do not compare: the distance falls as n grows.
+Features come from a classifier (`metrics.features`). Distances in the features of different
+classifiers, or at different n, are not comparable: the distance falls as n grows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,14 @@ from scipy import linalg
 from genlab.core.stats import Floats, percentile_interval, student_interval
 
 DRAWS = 5
+"""Sets of training images that a reference distance is averaged over, at most."""
 
 
 class FeatureGaussian(NamedTuple):
-    """A normal distribution: mean (d,), trace of its covariance, and that one's root (d, d)."""
+    """Gaussian fitted to features.
+
+    mean: (d,). trace: of the covariance. root: square root of the covariance, (d, d).
+    """
 
     mean: Floats
     trace: float
@@ -26,9 +30,9 @@ class FeatureGaussian(NamedTuple):
 def gaussian_distance(first: FeatureGaussian, second: FeatureGaussian) -> float:
     """Squared Fréchet distance of two Gaussians (Dowson and Landau 1982; FID: Heusel et al. 2017).
 
-    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), of covariances that may be singular. The trace of the
-    root is the sum of the singular values of S1^1/2 S2^1/2: real and never negative, where the root
-    of the product S1 S2 itself comes out complex or not at all.
+    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2), where covariances may be singular. The trace of
+    (S1 S2)^1/2 is computed as the sum of the singular values of S1^1/2 S2^1/2, which is real and
+    never negative. The matrix root of S1 S2 itself can be complex, or fail to converge.
     """
     overlap = linalg.svdvals(first.root @ second.root).sum()
     squared = ((first.mean - second.mean) ** 2).sum() + first.trace + second.trace - 2 * overlap
@@ -38,7 +42,7 @@ def gaussian_distance(first: FeatureGaussian, second: FeatureGaussian) -> float:
 def distance(features: Floats, reference: Floats) -> float:
     """Squared Fréchet distance of the Gaussians fitted to two sets of features, (n, d) and (m, d).
 
-    The unbiased covariances are used, as is the custom for FID.
+    Covariances are unbiased, as is usual for FID.
     """
     return gaussian_distance(_fit(features), _fit(reference))
 
@@ -51,21 +55,21 @@ def frechet(
     seed: int = 0,
     resampled: Sequence[FeatureGaussian] | None = None,
 ) -> dict[str, Any]:
-    """The Fréchet distance with a 95 % bootstrap interval over the images of both sets.
+    """Fréchet distance with a 95 % bootstrap interval over the images of both sets.
 
-    features: (n, d); reference: (m, d). resampled: `resample_reference` of the same bootstrap and
-    seed, where it is known. Returns `frechet_distance`, `n`, `n_reference`, `intervals`. A resample
-    is farther off than the sets themselves, since the upward bias of a finite n strikes twice; so
-    the resamples' spread is centred on the distance that was measured. The interval is about the
-    distance at this n, not about its limit for ever more images.
+    features: (n, d); reference: (m, d). resampled: result of `resample_reference` for the same
+    bootstrap and seed, to avoid computing it again. Returns `frechet_distance`, `n`, `n_reference`,
+    `intervals`. Resampling adds to the upward bias of a finite n, so the resampled distances are
+    centred on the measured one. The interval is that of the distance at this n, not of its limit
+    for infinitely many images.
     """
-    found = distance(features, reference)
-    draws = _resample(features, np.random.default_rng(seed).spawn(bootstrap))
-    others = resampled or resample_reference(reference, bootstrap=bootstrap, seed=seed)
-    distances = np.array(list(map(gaussian_distance, draws, others)))
-    centred = np.maximum(distances - distances.mean() + found, 0)
+    measured = distance(features, reference)
+    gaussians = _resample(features, np.random.default_rng(seed).spawn(bootstrap))
+    references = resampled or resample_reference(reference, bootstrap=bootstrap, seed=seed)
+    distances = np.array(list(map(gaussian_distance, gaussians, references)))
+    centred = np.maximum(distances - distances.mean() + measured, 0)
     return {
-        "frechet_distance": found,
+        "frechet_distance": measured,
         "n": len(features),
         "n_reference": len(reference),
         "intervals": {"frechet_distance": percentile_interval(centred, len(features))},
@@ -73,17 +77,17 @@ def frechet(
 
 
 def resample_reference(reference: Floats, *, bootstrap: int, seed: int) -> list[FeatureGaussian]:
-    """The reference's side of the resamples of `frechet`, for several sets of features."""
+    """Resample the reference of `frechet` once, to compare several sets of features with it."""
     return list(_resample(reference, np.random.default_rng(seed).spawn(2 * bootstrap)[bootstrap:]))
 
 
 def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[str, Any]:
-    """What n samples of a perfect sampler would get against the test images: n training images.
+    """Fréchet distance of n training images to the test images: what a perfect sampler would reach.
 
-    The mean over up to DRAWS sets that have no image in common, since one set's distance is a tenth
-    from the next one's; Student's interval is over the sets (the test images are the same for all,
-    and for samples). Where the train split holds one set, `frechet` of that, with its interval.
-    train, test: features, (m, d) with m >= n and (k, d).
+    train: features (m, d), m >= n; test: features (k, d). The distance is the mean over up to DRAWS
+    disjoint sets of n training images, since single sets differ by a tenth; the interval is
+    Student's over the sets, with the test images fixed. Where the train split holds only one set,
+    the result is that of `frechet`.
     """
     draws = min(DRAWS, len(train) // n)
     order = np.random.default_rng(seed).permutation(len(train))
@@ -101,24 +105,26 @@ def train_reference(train: Floats, test: Floats, n: int, seed: int = 0) -> dict[
 
 
 def _fit(rows: Floats) -> FeatureGaussian:
+    """Fit a Gaussian to features (n, d)."""
     mean: Floats = rows.mean(axis=0)
     centred = rows - mean
-    return _describe(mean, centred.T @ centred / (len(rows) - 1))
+    return _make_gaussian(mean, centred.T @ centred / (len(rows) - 1))
 
 
 def _resample(rows: Floats, generators: Sequence[np.random.Generator]) -> Iterator[FeatureGaussian]:
-    """The Gaussian of each resample, from the weights of the rows: no row is copied."""
-    n, mean = len(rows), rows.mean(axis=0)
-    centred = rows - mean  # so that the second moment below loses no digits to the mean
+    """Yield the Gaussian of a resample per generator; rows are weighted instead of copied."""
+    n = len(rows)
+    mean = rows.mean(axis=0)
+    centred = rows - mean  # keeps the digits of the second moment below
     for generator in generators:
         weights = np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
         shift = weights @ centred / n
         second = (centred * weights[:, None]).T @ centred
-        yield _describe(mean + shift, (second - n * np.outer(shift, shift)) / (n - 1))
+        yield _make_gaussian(mean + shift, (second - n * np.outer(shift, shift)) / (n - 1))
 
 
-def _describe(mean: Floats, covariance: Floats) -> FeatureGaussian:
-    """Take the root of a covariance; rounding errors below zero are taken as zero."""
+def _make_gaussian(mean: Floats, covariance: Floats) -> FeatureGaussian:
+    """Build a Gaussian from its moments; negative eigenvalues, due to rounding, count as zero."""
     values, vectors = linalg.eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     return FeatureGaussian(mean, float(np.trace(covariance)), root)

@@ -1,10 +1,10 @@
-"""Judges: the classifiers that images are compared by, as a file that is made once and kept.
+"""Judges: the classifiers whose features images are compared in, trained once and kept in a file.
 
-Stage judges writes those of a dataset to data/judges, and a copy is released beside the models;
-those of data without a stage are kept in the user's cache. A file's key is a digest of what it was
-made from: training images, labels and settings, but not torch's version, so that a released file
-serves on every machine. The code of `metrics.features` decides as well: dvc compares that of the
-stage's file, and a released file has a digest of it beside it.
+Stage judges writes the file of a dataset to data/judges, and a copy is released beside the models.
+The file of data without a stage is kept in the user's cache. Its key is a digest of what the
+classifiers depend on: training images, labels and settings, but not torch's version, so that a
+released file serves on every machine. They also depend on the code of `metrics.features`: dvc
+tracks it for the stage's file, and a released file has the digest of the code beside it.
 """
 
 import hashlib
@@ -34,21 +34,24 @@ from genlab.core.io import atomic_write, file_error, map_npy, read_json, write_b
 from genlab.core.params.catalogue import PUBLISHED
 from genlab.evaluation.metrics.features import Classifier, Images, Labels, train_classifier
 
-HEADER, FORMAT, VERSION = "genlab", "genlab.judges", 1
+HEADER = "genlab"
+FORMAT = "genlab.judges"
+VERSION = 1
 KIND = "released judges"
-FOLDER, FILE = Path("data/judges"), "judges.safetensors"
+FOLDER = Path("data/judges")
+FILE = "judges.safetensors"
 RELEASED = Path("checkpoints")
 SEEDS = (0, 1, 2)  # whatever the run's seed; the first classifier is the headline
-EXAMPLES = 300_000  # shown to a classifier where no params say how many
+EXAMPLES = 300_000  # images that a classifier is trained on, where no params give the number
 CHUNK = 4096  # images hashed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """What classifiers are trained on.
+    """Training data of classifiers.
 
     images: (n, side, side, channels) uint8, may be mapped from a `.npy`. labels: (n,) classes from
-    0; None where there are none to learn (see `Classifier`). dataset: name of the dataset whose
+    0, or None for the self-supervised task of `Classifier`. dataset: name of the dataset whose
     train split this is, empty for data without a stage.
     """
 
@@ -58,13 +61,14 @@ class TrainingSet:
 
     @classmethod
     def of_dataset(cls, name: str, images: Images, labels: Labels) -> "TrainingSet":
-        """The train split of a dataset, without labels where they say nothing of an image.
+        """Create the training set of a dataset, with its labels where they are usable.
 
-        labels: -1 where an image has none. Without them classifiers learn the angle of turns.
+        labels: -1 where an image has none. They are usable if the dataset has meaningful labels,
+        every image has one, and there is more than one class.
         """
         dataset = PUBLISHED.get(name)
-        shown = dataset is None or dataset.labelled
-        usable = shown and labels.min() >= 0 and labels.max() > 0
+        labelled = dataset is None or dataset.labelled
+        usable = labelled and labels.min() >= 0 and labels.max() > 0
         return cls(images, labels if usable else None, name)
 
     @property
@@ -73,7 +77,7 @@ class TrainingSet:
         return None if self.labels is None else int(self.labels.max()) + 1
 
     def make_key(self, examples: int, seeds: Sequence[int]) -> str:
-        """SHA-256 of the data and settings that decide the weights of classifiers."""
+        """SHA-256 of the data and settings that determine the weights of classifiers."""
         text = json.dumps([self._digest, self.classes, examples, list(seeds)])
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -96,10 +100,10 @@ def load_judges(
 ) -> list[Classifier]:
     """Load the classifiers of a dataset, one per seed.
 
-    folder: of stage judges; where it holds no file, the released one is read if its key fits. Those
-    of data without a stage are trained once, into the user's cache. examples: images that each was
-    shown; by default as many as the file says. Raises GenlabError, naming the file and the command
-    that makes it, where the file is missing, truncated, foreign or stale.
+    folder: of stage judges; where it has no file, the released file is read if its key fits.
+    Classifiers of data without a stage are trained once, into the user's cache. examples: images
+    that each was trained on; by default the number that the file states. Raises GenlabError, naming
+    the file and the command that makes it, where the file is missing, truncated, foreign or stale.
     """
     if not data.dataset:
         return _load_cached(data, examples or EXAMPLES, seeds)
@@ -113,10 +117,10 @@ def load_judges(
 def make_judges(
     data: TrainingSet, folder: Path, *, examples: int, processes: int
 ) -> tuple[str, list[Classifier]]:
-    """Make the file of a dataset's classifiers in `folder`; return its key and the classifiers.
+    """Write the file of a dataset's classifiers to `folder`; return its key and the classifiers.
 
-    The released file is copied where its key fits; else they are trained, in as many processes as
-    given, whose number changes nothing.
+    The released file is copied where its key fits; otherwise the classifiers are trained. The
+    number of processes does not change the result.
     """
     path = folder / FILE
     try:
@@ -130,8 +134,9 @@ def make_judges(
 
 
 def release_judges(dataset: str) -> Path:
-    """Copy the classifiers that stage judges wrote to where git keeps them; return the copy."""
-    source, released = FOLDER / dataset / FILE, released_file(dataset)
+    """Copy the classifiers that stage judges wrote to the folder in git; return the copy's path."""
+    source = FOLDER / dataset / FILE
+    released = released_file(dataset)
     _read(source, f"dvc repro judges@{dataset}")  # never release a damaged file
     _copy(source, released)
     write_json(released.with_suffix(".json"), {"kind": KIND, "code": digest_training()})
@@ -144,14 +149,14 @@ def digest_training() -> str:
 
 
 def released_file(dataset: str) -> Path:
-    """Where git keeps the classifiers of a dataset."""
+    """Path of the released classifiers of a dataset, which are in git."""
     return RELEASED / f"{dataset}.judges.safetensors"
 
 
 def train_judges(
     data: TrainingSet, examples: int, seeds: Sequence[int], processes: int = 1
 ) -> list[Classifier]:
-    """`train_classifier` with each seed, in processes of one thread each.
+    """Train a classifier with each seed, in processes of one thread each.
 
     Raises GenlabError where a process was killed.
     """
@@ -174,10 +179,12 @@ def train_judges(
 def read_judges(
     path: Path, data: TrainingSet, examples: int | None, seeds: Sequence[int], command: str
 ) -> list[Classifier]:
-    """Read classifiers of these seeds from a file; arguments and errors as for `load_judges`."""
+    """Read the classifiers of these seeds from a file; arguments and errors as `load_judges`."""
     header, weights = _read(path, command)
-    shown = header["examples"] if examples is None else examples
-    if header["key"] != data.make_key(shown, header["seeds"]) or not {*seeds} <= {*weights}:
+    if examples is None:
+        examples = header["examples"]
+    fits = header["key"] == data.make_key(examples, header["seeds"])
+    if not fits or not {*seeds} <= {*weights}:
         raise file_error(path, "was made from other data or settings", command)
     try:
         return [_restore(data, weights[seed]) for seed in seeds]
@@ -188,7 +195,7 @@ def read_judges(
 def write_judges(
     path: Path, judges: Sequence[Classifier], data: TrainingSet, examples: int, seeds: Sequence[int]
 ) -> None:
-    """Write classifiers to a file; the same ones give the same bytes."""
+    """Write classifiers to a file; equal classifiers give equal bytes."""
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -207,7 +214,7 @@ def write_judges(
 def _read_released(
     data: TrainingSet, examples: int | None, seeds: Sequence[int]
 ) -> list[Classifier]:
-    """Read the released classifiers. Raises GenlabError where they do not fit data or code."""
+    """Read the released classifiers. Raises GenlabError unless they fit the data and the code."""
     path = released_file(data.dataset)
     facts = read_json(path.with_suffix(".json"), producer_command="make report", kind=KIND)
     if facts.get("code") != digest_training():
@@ -216,6 +223,7 @@ def _read_released(
 
 
 def _load_cached(data: TrainingSet, examples: int, seeds: Sequence[int]) -> list[Classifier]:
+    """Read classifiers from the user's cache, or train them and write them there."""
     name = f"{data.make_key(examples, seeds)[:24]}-{digest_training()[:8]}.safetensors"
     path = user_cache_path("genlab") / "judges" / name
     with suppress(GenlabError):
@@ -226,7 +234,7 @@ def _load_cached(data: TrainingSet, examples: int, seeds: Sequence[int]) -> list
 
 
 def _read(path: Path, command: str) -> tuple[dict[str, Any], dict[int, dict[str, Tensor]]]:
-    """Header and weights by seed of a file. Raises GenlabError unless it has this format."""
+    """Read the header and the weights by seed. Raises GenlabError unless the format is right."""
     try:
         with safe_open(path, framework="pt") as file:
             header = json.loads(file.metadata()[HEADER])
@@ -246,22 +254,23 @@ def _read(path: Path, command: str) -> tuple[dict[str, Any], dict[int, dict[str,
 
 
 def _restore(data: TrainingSet, weights: dict[str, Tensor]) -> Classifier:
-    with torch.device("meta"):  # so that no weights are drawn
+    """Build a classifier with these weights."""
+    with torch.device("meta"):  # draws no random weights
         classifier = Classifier(data.images.shape[1], data.images.shape[-1], data.classes)
     classifier.load_state_dict(weights, assign=True)
     return classifier.eval()
 
 
 def _train(shared: Images | Path, labels: Labels | None, seed: int, examples: int) -> bytes:
-    """The weights of one classifier, in a process of their own."""
+    """Train one classifier, in a worker process, and return its weights."""
     engine.make_deterministic(seed, 1)
     images = map_npy(shared, producer_command="") if isinstance(shared, Path) else shared
     return train_classifier(images, labels, seed=seed, examples=examples).weights
 
 
 def _share(images: Images) -> Images | Path:
-    """The file of a mapped `.npy`, else the images: a process maps it again, without a copy."""
-    if isinstance(images, np.memmap) and isinstance(images.base, mmap):  # a part has another base
+    """The path of a memory-mapped `.npy`, which a process can map again; otherwise the images."""
+    if isinstance(images, np.memmap) and isinstance(images.base, mmap):  # a slice has another base
         return Path(str(images.filename))
     return images
 

@@ -1,4 +1,4 @@
-"""Bounds on the log-likelihood, and the latents that carry information. All inputs are nats."""
+"""Bounds on the log-likelihood, in nats, and counts of the latents that carry information."""
 
 import math
 from typing import Any
@@ -15,9 +15,9 @@ from genlab.core.stats import (
 )
 
 ACTIVE_VARIANCE = 0.01
-"""Of a latent's posterior mean over the data, above which it is active."""
+"""A latent is active if its posterior mean varies over the data by more than this variance."""
 INACTIVE_NATS = 0.01
-"""Of a token's mean KL, below which it is inactive."""
+"""A token is inactive if its mean KL is below this."""
 
 
 def bound_summary(
@@ -25,39 +25,41 @@ def bound_summary(
 ) -> dict[str, Any]:
     """Means of the negative ELBO and its two terms, with 95 % bootstrap intervals over items.
 
-    reconstruction (-log p(x|z)), kl: (n,) nats, whose sum is the negative ELBO. Returns
+    reconstruction: -log p(x|z), (n,) nats; kl: (n,) nats; their sum is the negative ELBO. Returns
     `neg_elbo_nats`, `reconstruction_nats`, `kl_nats`, `n`, `intervals`.
     """
-    bound = reconstruction + kl
-    terms = {"neg_elbo_nats": bound, "reconstruction_nats": reconstruction, "kl_nats": kl}
+    neg_elbo = reconstruction + kl
+    terms = {"neg_elbo_nats": neg_elbo, "reconstruction_nats": reconstruction, "kl_nats": kl}
     return mean_metrics(terms, bootstrap=bootstrap, seed=seed)
 
 
 def bound_over_entropy(
     neg_elbo: Floats, entropy: Floats, *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
-    """The negative ELBO over the bound on the data's entropy, both means over the same items.
+    """Ratio of the mean negative ELBO to the mean of the bound on the data's entropy.
 
-    neg_elbo, entropy: (n,) nats of each item, which are resampled together. Returns
+    neg_elbo, entropy: (n,) nats of the same items, which are resampled together. Returns
     `neg_elbo_over_entropy_bound`, `data_entropy_bound_nats` and `intervals` of both.
     """
-    rows, n = np.stack([neg_elbo, entropy], axis=1), len(entropy)
+    rows = np.stack([neg_elbo, entropy], axis=1)
+    n = len(entropy)
 
-    def statistics(sums: Floats) -> dict[str, Floats]:
-        """(b, 2) to {name: (b,)}."""
+    def compute(sums: Floats) -> dict[str, Floats]:
+        """Both metrics, (b,) each, from sums over items, (b, 2)."""
         ratio = sums[:, 0] / sums[:, 1]
         return {"neg_elbo_over_entropy_bound": ratio, "data_entropy_bound_nats": sums[:, 1] / n}
 
-    point = statistics(rows.sum(axis=0, keepdims=True))
-    resampled = statistics(bootstrap_sums(rows, bootstrap=bootstrap, seed=seed))
+    point = compute(rows.sum(axis=0, keepdims=True))
+    resampled = compute(bootstrap_sums(rows, bootstrap=bootstrap, seed=seed))
     means = {name: float(value[0]) for name, value in point.items()}
     return {**means, "intervals": percentile_intervals(resampled, n)}
 
 
 def iwae(log_weights: npt.ArrayLike) -> Floats:
-    """The importance-weighted bound on log p(x), nats per item (Burda et al. 2016, eq. 8).
+    """Importance-weighted bound on log p(x), in nats per item (Burda et al. 2016, eq. 8).
 
-    log_weights: (n, k) of log p(x, z_k) - log q(z_k | x). Returns (n,): log of their mean.
+    log_weights: log p(x, z_k) - log q(z_k | x), (n, k). Returns the logarithm of the mean weight of
+    each item, (n,).
     """
     weights = np.asarray(log_weights, dtype=np.float64)
     bound: Floats = logsumexp(weights, axis=1) - math.log(weights.shape[1])
@@ -67,22 +69,24 @@ def iwae(log_weights: npt.ArrayLike) -> Floats:
 def iwae_summary(
     log_weights: npt.NDArray[Any], *, bootstrap: int = 1000, seed: int = 0
 ) -> dict[str, Any]:
-    """The IWAE bound beside the ELBO of the same items, with 95 % bootstrap intervals over items.
+    """IWAE bound and ELBO of the same items, with 95 % bootstrap intervals over items.
 
-    log_weights: see `iwae`; their mean over k is the ELBO of an item. Returns `neg_iwae_nats`,
-    `iwae_neg_elbo_nats`, `iwae_gain_nats` (the mean of the items' differences, so its interval is
-    that of pairs), `iwae_samples` k, `iwae_items` n and `intervals`.
+    log_weights: (n, k), see `iwae`; their mean over k is the ELBO of an item. Returns
+    `neg_iwae_nats`, `iwae_neg_elbo_nats`, `iwae_gain_nats` (the mean of paired differences, with a
+    paired interval), `iwae_samples` k, `iwae_items` n and `intervals`.
     """
-    bound, elbo = iwae(log_weights), log_weights.mean(axis=1)
+    bound = iwae(log_weights)
+    elbo = log_weights.mean(axis=1)
     columns = {"neg_iwae_nats": -bound, "iwae_neg_elbo_nats": -elbo, "iwae_gain_nats": bound - elbo}
-    found = mean_metrics(columns, bootstrap=bootstrap, seed=seed)
-    return {"iwae_samples": log_weights.shape[1], "iwae_items": found.pop("n"), **found}
+    means = mean_metrics(columns, bootstrap=bootstrap, seed=seed)
+    return {"iwae_samples": log_weights.shape[1], "iwae_items": means.pop("n"), **means}
 
 
 def token_summary(token_kl: Floats) -> dict[str, Any]:
-    """`kl_per_token`: mean nats of each group of latents, which sum to the KL; `inactive_tokens`.
+    """Mean KL of each token, a group of latents, and the number of inactive tokens.
 
-    token_kl: (n, tokens) nats. A token is inactive below INACTIVE_NATS on average.
+    token_kl: (n, tokens) nats, which sum to the KL of an item. Returns `kl_per_token` and
+    `inactive_tokens`, those with a mean below INACTIVE_NATS.
     """
     means = token_kl.mean(axis=0)
     return {
@@ -92,7 +96,7 @@ def token_summary(token_kl: Floats) -> dict[str, Any]:
 
 
 def active_units(means: npt.ArrayLike) -> int:
-    """Latents whose posterior mean varies with the data (Burda et al. 2016, section 5.2).
+    """Number of latents whose posterior mean varies with the data (Burda et al. 2016, section 5.2).
 
     means: (n, d) posterior means, n >= 2.
     """
@@ -102,14 +106,17 @@ def active_units(means: npt.ArrayLike) -> int:
 def quantize(means: Floats, reference: Floats, bits: int) -> Floats:
     """Round each latent to the nearest of 2^bits values, the centres of equal parts of its range.
 
-    means: (n, d). reference: (m, d), codes of training items: they give the range, from least to
-    greatest, and the mean that an inactive latent is replaced by, which costs no bit.
+    means: (n, d). reference: (m, d), codes of training items, which define the range of each latent
+    from smallest to largest. An inactive latent is replaced by the mean of its codes, which costs
+    no bit.
     """
-    low, levels = reference.min(axis=0), 2**bits
+    levels = 2**bits
+    low = reference.min(axis=0)
     step = np.maximum((reference.max(axis=0) - low) / levels, np.finfo(np.float64).tiny)
-    places = np.clip(np.floor((means - low) / step), 0, levels - 1) + 0.5
-    found: Floats = np.where(_are_active(reference), low + step * places, reference.mean(axis=0))
-    return found
+    centres = np.clip(np.floor((means - low) / step), 0, levels - 1) + 0.5
+    active = _are_active(reference)
+    quantized: Floats = np.where(active, low + step * centres, reference.mean(axis=0))
+    return quantized
 
 
 def _are_active(means: Floats) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,7 @@
-"""Precision and recall: are samples realistic, and do they show all the data?
+"""Precision and recall of samples: are they realistic, and do they cover the data?
 
-Each set of features stands for a manifold: the union of balls around its points, whose radius is
-the distance to the point's k-th nearest neighbour in its own set.
+The manifold of a set of features is estimated by the union of balls around its points. The radius
+of a ball is the distance of its centre to the k-th nearest neighbour in the same set.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from genlab.core.stats import Floats, wilson_interval
 
 K = 5
 ROWS = 256
-"""Points whose distances to all others are held at a time: 20 MB of 10,000."""
+"""Points whose distances to all others are in memory at a time: 20 MB for 10,000 points."""
 
 
 def manifold(
@@ -21,17 +21,18 @@ def manifold(
 ) -> dict[str, Any]:
     """Improved precision and recall (Kynkäänniemi et al. 2019, eq. 1 and 2), with 95 % intervals.
 
-    fake: features (n, d); real: features (m, d). real_radii: `squared_radii` of real, where they
-    are known. Returns `precision`, the share of fakes within a ball of the real manifold; `recall`,
-    the share of reals within a ball of the fake one; `k`, `n` fakes, `n_reference` reals,
-    `intervals` (Wilson's, at fixed manifolds).
+    fake: features of samples (n, d); real: features of real images (m, d). real_radii: result of
+    `squared_radii(real, k)`, to avoid computing it again. Returns `precision`, the fraction of
+    samples within the manifold of the real images; `recall`, the fraction of real images within the
+    manifold of the samples; `k`, `n`, `n_reference`; and `intervals`, Wilson's at fixed manifolds.
 
-    Balls are closed, so a copy of an image that occurs more than k times still lies within. Both
-    depend on k, n and m: they compare at the same three alone.
+    Balls are closed, so that a copy of an image that occurs more than k times lies within. Both
+    metrics depend on k, n and m, and are comparable only at the same three.
     """
     fake_radii = squared_radii(fake, k)
     real_radii = squared_radii(real, k) if real_radii is None else real_radii
-    precise, recalled = np.zeros(len(fake), dtype=np.bool_), np.zeros(len(real), dtype=np.bool_)
+    precise = np.zeros(len(fake), dtype=np.bool_)
+    recalled = np.zeros(len(real), dtype=np.bool_)
     for rows, distances in _squared_distances(fake, real):
         precise[rows] = (distances <= real_radii).any(axis=1)
         recalled |= (distances <= fake_radii[rows, None]).any(axis=0)
@@ -48,7 +49,7 @@ def manifold(
 
 
 def squared_radii(features: Floats, k: int = K) -> Floats:
-    """Squared distance of each point to its k-th nearest, itself not counted. (n, d) to (n,)."""
+    """Squared distance of each point (n, d) to its k-th nearest neighbour, (n,)."""
     radii = np.empty(len(features))
     for rows, distances in _squared_distances(features, features):
         distances[np.arange(len(distances)), np.arange(rows.start, rows.stop)] = np.inf
@@ -56,14 +57,18 @@ def squared_radii(features: Floats, k: int = K) -> Floats:
     return radii
 
 
-def _squared_distances(one: Floats, other: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Rows of `one` and their squared distances to all of `other`: (rows, m), in one buffer."""
-    norms, other_norms = (np.einsum("ij,ij->i", rows, rows) for rows in (one, other))
-    buffer = np.empty((ROWS, len(other)))
-    for start in range(0, len(one), ROWS):
-        rows = slice(start, min(start + ROWS, len(one)))
-        distances = np.matmul(one[rows], other.T, out=buffer[: rows.stop - start])
+def _squared_distances(points: Floats, targets: Floats) -> Iterator[tuple[slice, Floats]]:
+    """Yield a slice of `points` and their squared distances to all targets, (rows, m).
+
+    Every slice has the same buffer: a caller may change it, but not keep it.
+    """
+    point_norms = np.einsum("ij,ij->i", points, points)
+    target_norms = np.einsum("ij,ij->i", targets, targets)
+    buffer = np.empty((ROWS, len(targets)))
+    for start in range(0, len(points), ROWS):
+        rows = slice(start, min(start + ROWS, len(points)))
+        distances = np.matmul(points[rows], targets.T, out=buffer[: rows.stop - start])
         distances *= -2
-        distances += norms[rows, None]
-        distances += other_norms
+        distances += point_norms[rows, None]
+        distances += target_norms
         yield rows, distances

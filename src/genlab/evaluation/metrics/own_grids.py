@@ -1,4 +1,4 @@
-"""Metrics of grids whose distribution nobody knows: code lengths, components, novelty."""
+"""Metrics of grids of unknown distribution: code lengths, components, novelty."""
 
 from typing import Any, NamedTuple
 
@@ -17,56 +17,65 @@ from genlab.grids.shapes import Grids
 
 Numbers = npt.NDArray[np.int64]
 
-VALUES = COLOURS + 1  # with padding
-SMOOTHING = 0.5  # added to each count of a table
+VALUES = COLOURS + 1  # the colours, and padding
+SMOOTHING = 0.5  # added to each count of the table
 NEIGHBOURS = np.array([np.zeros((3, 3)), [[0, 1, 0], [1, 1, 1], [0, 1, 0]], np.zeros((3, 3))])
-"""Cells of one grid that touch at a side, among (n, height, width)."""
+"""Cells that touch at a side, for `ndimage.label` of grids (n, height, width)."""
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129)
-"""Least cells of the classes that components are sorted into by size."""
-MOST_COMPONENTS = 40  # more in a grid count as this
+"""Smallest number of cells of each size class of components."""
+MAX_COMPONENTS = 40  # a grid with more components counts as one with this many
 
 
 def context_nats(train: Grids, test: Grids) -> Floats:
-    """Nats of each test grid under a table of counts given the cells to the left and above, (n,).
+    """Negative log likelihood in nats of each test grid, (n,), under a table of counts.
 
-    The table is that of the training grids, padding included, each count raised by SMOOTHING.
+    The table predicts a cell from the cells to its left and above it. It counts the training grids,
+    padding included, and adds SMOOTHING to each count.
     """
-    codes = _context(train) * VALUES + train
+    codes = _encode_context(train) * VALUES + train
     counts = np.bincount(codes.ravel(), minlength=(VALUES + 1) ** 2 * VALUES) + SMOOTHING
     table = counts.reshape(-1, VALUES)
     logs = np.log(table / table.sum(axis=1, keepdims=True))
-    nats: Floats = -logs[_context(test), test].sum(axis=(1, 2))
+    nats: Floats = -logs[_encode_context(test), test].sum(axis=(1, 2))
     return nats
 
 
-def _context(grids: Grids) -> Numbers:
-    """Number of the pair of values to the left of and above each cell; VALUES beyond the canvas."""
-    framed = np.pad(grids.astype(np.int64), [(0, 0), (1, 0), (1, 0)], constant_values=VALUES)
-    return framed[:, 1:, :-1] * (VALUES + 1) + framed[:, :-1, 1:]
+def _encode_context(grids: Grids) -> Numbers:
+    """Encode the values to the left of and above each cell as one number.
+
+    A neighbour outside the canvas has the value VALUES.
+    """
+    padded = np.pad(grids.astype(np.int64), [(0, 0), (1, 0), (1, 0)], constant_values=VALUES)
+    return padded[:, 1:, :-1] * (VALUES + 1) + padded[:, :-1, 1:]
 
 
 def code_lengths(
     neg_elbo: Floats, context: Floats, grids: Grids, groups: Numbers, *, bootstrap: int, seed: int
 ) -> dict[str, Any]:
-    """−ELBO and the table's nats per cell of the grids themselves, with intervals over groups.
+    """−ELBO and `context_nats` per cell, with 95 % bootstrap intervals over groups.
 
-    neg_elbo, context: (n,), nats per grid; padding costs nats, and is no cell.
+    neg_elbo, context: (n,) nats per grid; they include padding, which does not count as cells.
+    groups: (n,), the task of each grid. Returns `neg_elbo_per_cell`, `context_nats_per_cell`,
+    `context_nats` (the mean per grid) and `intervals`.
     """
     cells = (grids != PADDING).sum(axis=(1, 2))
     terms = np.column_stack([neg_elbo, context, cells]).astype(np.float64)
     sums = bootstrap_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
     names = ("neg_elbo_per_cell", "context_nats_per_cell")
-    drawn = {name: sums[:, column] / sums[:, 2] for column, name in enumerate(names)}
-    point = terms.sum(axis=0)
+    resampled = {name: sums[:, column] / sums[:, 2] for column, name in enumerate(names)}
+    total = terms.sum(axis=0)
     return {
-        **{name: float(point[column] / point[2]) for column, name in enumerate(names)},
+        **{name: float(total[column] / total[2]) for column, name in enumerate(names)},
         "context_nats": float(context.mean()),
-        "intervals": percentile_intervals(drawn, len(np.unique(groups))),
+        "intervals": percentile_intervals(resampled, len(np.unique(groups))),
     }
 
 
 class ColourComponents(NamedTuple):
-    """Connected cells of one colour that is not black, of all grids: grid, colour, cells, (m,)."""
+    """Connected regions of one colour other than black, as columns of shape (m,).
+
+    grid: index of the grid. colour. cells: their number.
+    """
 
     grid: Numbers
     colour: Numbers
@@ -74,56 +83,63 @@ class ColourComponents(NamedTuple):
 
 
 def find_colour_components(grids: Grids) -> ColourComponents:
-    """Find all components of grids (n, h, w); cells touch at their sides."""
-    parts = []
+    """Find the components of grids (n, h, w), whose cells touch at their sides."""
+    grid_columns = []
+    colour_columns = []
+    cell_columns = []
     for colour in range(BLACK + 1, COLOURS):
         labels, count = ndimage.label(grids == colour, structure=NEIGHBOURS)
-        inside = np.flatnonzero(labels)
-        cells = np.bincount(labels.ravel()[inside], minlength=count + 1)[1:]
-        first = np.zeros(count + 1, dtype=np.int64)
-        first[labels.ravel()[inside][::-1]] = inside[::-1]
-        parts.append((first[1:] // grids[0].size, np.full(count, colour), cells))
-    grid, colours, cells = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return ColourComponents(grid, colours, cells)
+        positions = np.flatnonzero(labels)
+        components = labels.ravel()[positions]
+        # Assigned in reverse, so that the first cell of each component remains.
+        first_cells = np.zeros(count + 1, dtype=np.int64)
+        first_cells[components[::-1]] = positions[::-1]
+        grid_columns.append(first_cells[1:] // grids[0].size)
+        colour_columns.append(np.full(count, colour))
+        cell_columns.append(np.bincount(components, minlength=count + 1)[1:])
+    return ColourComponents(
+        np.concatenate(grid_columns), np.concatenate(colour_columns), np.concatenate(cell_columns)
+    )
 
 
 def component_distances(grids: Grids, others: Grids) -> dict[str, float]:
-    """Total variations between two sets of grids, 0 to 1.
+    """Total variation distances between the components of two sets of grids, in [0, 1].
 
-    `component_number`: of grids by their number of components; `component_size` and
-    `component_colour`: of components by size and by colour. Where one side has none, 1.
+    `component_number` compares grids by their number of components; `component_size` and
+    `component_colour` compare components by size and by colour. A distance is 1 where only one set
+    has components.
     """
-    sides = [(find_colour_components(side), len(side)) for side in (grids, others)]
-
-    def distance(counts: list[Numbers]) -> float:
-        totals = [count.sum() for count in counts]
-        if not all(totals):
-            return float(any(totals))
-        shares = [count / total for count, total in zip(counts, totals, strict=True)]
-        return float(0.5 * np.abs(shares[0] - shares[1]).sum())
-
-    numbers = [
-        np.bincount(
-            np.minimum(np.bincount(found.grid, minlength=n), MOST_COMPONENTS),
-            minlength=MOST_COMPONENTS + 1,
-        )
-        for found, n in sides
-    ]
-    sizes = [
-        np.bincount(np.searchsorted(SIZES, found.cells, side="right"), minlength=len(SIZES) + 1)
-        for found, _ in sides
-    ]
-    colours = [np.bincount(found.colour, minlength=COLOURS) for found, _ in sides]
-    return {
-        "component_number": distance(numbers),
-        "component_size": distance(sizes),
-        "component_colour": distance(colours),
-    }
+    first = _count_components(grids)
+    second = _count_components(others)
+    return {name: _total_variation(first[name], second[name]) for name in first}
 
 
 def novelty(samples: Grids, train: Grids) -> dict[str, Any]:
-    """Share of samples that are no training grid, with Wilson's interval."""
-    seen = {grid.tobytes() for grid in train}
-    new = sum(grid.tobytes() not in seen for grid in samples)
+    """Fraction of samples that are no training grid, with Wilson's interval."""
+    train_grids = {grid.tobytes() for grid in train}
+    new = sum(grid.tobytes() not in train_grids for grid in samples)
     interval = wilson_interval(new, len(samples))
     return {"novelty": new / len(samples), "intervals": {"novelty": interval}}
+
+
+def _count_components(grids: Grids) -> dict[str, Numbers]:
+    """Histograms of grids by number of components, and of components by size and by colour."""
+    components = find_colour_components(grids)
+    numbers = np.bincount(components.grid, minlength=len(grids))
+    sizes = np.searchsorted(SIZES, components.cells, side="right")
+    return {
+        "component_number": np.bincount(
+            np.minimum(numbers, MAX_COMPONENTS), minlength=MAX_COMPONENTS + 1
+        ),
+        "component_size": np.bincount(sizes, minlength=len(SIZES) + 1),
+        "component_colour": np.bincount(components.colour, minlength=COLOURS),
+    }
+
+
+def _total_variation(counts: Numbers, others: Numbers) -> float:
+    """Half the L1 distance of two normalised histograms; 1 where only one is empty, 0 for both."""
+    total = counts.sum()
+    other_total = others.sum()
+    if not (total and other_total):
+        return float(bool(total or other_total))
+    return float(0.5 * np.abs(counts / total - others / other_total).sum())

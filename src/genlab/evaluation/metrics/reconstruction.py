@@ -10,11 +10,11 @@ from genlab.grids.palette import BLACK, COLOURS
 from genlab.grids.shapes import Grids
 
 SHARES = ("pixel_accuracy", "nonblack_accuracy", "foreground_recall", "per_class_accuracy")
-"""The metrics that are shares of cells."""
+"""Metrics that are fractions of cells."""
 
 
 def wrong_cells(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
-    """Cells of each grid that came back with another colour. Both (n, h, w); returns (n,)."""
+    """Number of wrongly reconstructed cells of each grid. Both (n, h, w); returns (n,)."""
     wrong: npt.NDArray[np.int64] = (truth != predicted).sum(axis=(1, 2), dtype=np.int64)
     return wrong
 
@@ -22,13 +22,14 @@ def wrong_cells(truth: Grids, predicted: Grids) -> npt.NDArray[np.int64]:
 def colour_confusion(
     truth: Grids, predicted: Grids, values: int = COLOURS
 ) -> npt.NDArray[np.int64]:
-    """Cells of each grid by (true colour, predicted value): both (n, h, w) to (n, 10, values).
+    """Confusion matrix of the cells of each grid, (n, 10, values): true colour, predicted value.
 
-    values: of cells, those of padding included; what is padding in truth is not counted.
+    truth, predicted: (n, h, w). values: number of values of a cell, padding included; cells that
+    are padding in `truth` are not counted.
     """
     n = len(truth)
-    grid = np.arange(n).reshape(n, 1, 1)
-    codes = (grid * values + truth) * values + predicted
+    indices = np.arange(n).reshape(n, 1, 1)
+    codes = (indices * values + truth) * values + predicted
     counts = np.bincount(codes.ravel(), minlength=n * values**2)
     return counts.reshape(n, values, values)[:, :COLOURS]
 
@@ -42,77 +43,88 @@ def grid_metrics(
     groups: npt.NDArray[Any] | None = None,
     values: int = COLOURS,
 ) -> dict[str, Any]:
-    """Reconstruction metrics of grids, flat, with 95 % intervals over grids, or over `groups`.
+    """Reconstruction metrics of grids, with 95 % intervals over grids or over `groups`.
 
-    truth, predicted: (n, h, w) colours 0..9. groups: (n,), the task of each grid, where grids of a
-    task are alike. values: 11 where there is padding, which counts in exact matches alone. Returns
+    truth, predicted: (n, h, w) colours 0..9. groups: (n,), the task of each grid, since grids of a
+    task are alike. values: 11 where there is padding, which counts only in exact matches. Returns
 
-    - `pixel_accuracy`, `nonblack_accuracy` (of the non-black cells), `exact_grid_accuracy` (share
-      of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
-    - `all_black_baseline` b and `skill_score` (pixel - b) / (1 - b): 0 is an all-black answer,
-      1 is perfect;
+    - `pixel_accuracy`, `nonblack_accuracy` (of the non-black cells), `exact_grid_accuracy`
+      (fraction of grids without a wrong cell), `per_class_accuracy` {"0".."9"};
+    - `all_black_baseline` b and `skill_score` (pixel - b) / (1 - b): 0 for an all-black answer, 1
+      for a perfect one;
     - `foreground_recall` of the non-black mask, whatever the colour;
-    - `colour_histogram` {"true", "predicted"}: shares of the ten colours, and
+    - `colour_histogram` {"true", "predicted"}: fractions of the ten colours, and
       `colour_histogram_tv`, the total variation between them;
-    - `n` grids, and `intervals` {name: {low, high, n}}, their n that of what is resampled.
+    - `n` grids, and `intervals` {name: {low, high, n}}, where n counts the resampled units.
 
-    A share that the data do not define (a colour that does not occur) is left out.
+    A fraction that is undefined, because its colour does not occur, is left out.
     Intervals are percentile bootstraps, with two exceptions. `exact_grid_accuracy` of independent
-    grids has Wilson's. A share that is exactly 1 has a bootstrap without width; its interval is
-    Wilson's for n faultless grids (or groups) of n, those in which the share is defined: the chance
-    of a wrong cell is at most the chance of a grid that has one. A total variation is never
-    negative, so its bootstrap sits a little above the truth when that is near 0.
+    grids has Wilson's. A fraction of exactly 1 would have a bootstrap interval without width; it
+    has Wilson's for n of n faultless grids (or groups), where n counts those in which the fraction
+    is defined: a cell is wrong at most as often as a grid has a wrong cell. A total variation is
+    never negative, so its bootstrap lies a little above the truth where that is near 0.
     """
-    n, confusion = len(truth), colour_confusion(truth, predicted, values)
+    n = len(truth)
+    confusion = colour_confusion(truth, predicted, values)
     exact = wrong_cells(truth, predicted) == 0
-    accuracy, total = float(exact.mean()), confusion.sum(axis=0)
-    point, of_each_grid = _statistics(total[None]), _statistics(confusion)
+    total = confusion.sum(axis=0)
+    point = _compute_metrics(total[None])
+    per_grid = _compute_metrics(confusion)
     terms = np.column_stack([exact, np.ones(n), confusion.reshape(n, -1)])
     sums = bootstrap_sums(terms, bootstrap=bootstrap, seed=seed, groups=groups)
     units = np.arange(n) if groups is None else groups
-    drawn = {"exact_grid_accuracy": sums[:, 0] / sums[:, 1]}
-    drawn |= _statistics(sums[:, 2:].reshape(-1, *total.shape))
-    intervals = percentile_intervals(drawn, len(np.unique(units)))
+    resampled = {"exact_grid_accuracy": sums[:, 0] / sums[:, 1]}
+    resampled |= _compute_metrics(sums[:, 2:].reshape(-1, *total.shape))
+    intervals = percentile_intervals(resampled, len(np.unique(units)))
     if groups is None:
         intervals["exact_grid_accuracy"] = wilson_interval(int(exact.sum()), n)
-    metrics: dict[str, Any] = {"n": n, "exact_grid_accuracy": accuracy, "per_class_accuracy": {}}
+    metrics: dict[str, Any] = {
+        "n": n,
+        "exact_grid_accuracy": float(exact.mean()),
+        "per_class_accuracy": {},
+    }
     for name, value in point.items():
         group, _, key = name.rpartition(".")
+        target = metrics[group] if group else metrics
         if not np.isnan(value[0]):
-            (metrics[group] if group else metrics)[key] = float(value[0])
+            target[key] = float(value[0])
         if name.startswith(SHARES) and value[0] == 1:
-            faultless = len(np.unique(units[~np.isnan(of_each_grid[name])]))
+            faultless = len(np.unique(units[~np.isnan(per_grid[name])]))
             intervals[name] = wilson_interval(faultless, faultless)
-    metrics["colour_histogram"] = {
-        name: {str(c): float(share) for c, share in enumerate(cells / total.sum())}
-        for name, cells in {
-            "true": total.sum(axis=1),
-            "predicted": total.sum(axis=0)[:COLOURS],
-        }.items()
-    }
+    histograms = {"true": total.sum(axis=1), "predicted": total.sum(axis=0)[:COLOURS]}
+    metrics["colour_histogram"] = {}
+    for name, cells in histograms.items():
+        shares = cells / total.sum()
+        metrics["colour_histogram"][name] = {str(c): float(s) for c, s in enumerate(shares)}
     return {**metrics, "intervals": intervals}
 
 
 def total_variation(counts: Floats, others: Floats) -> Floats:
-    """Half the L1 distance between the shares of two rows of counts: (b, k) twice to (b,).
+    """Total variation between normalised rows of two histograms: (b, k) and (b, k) to (b,).
 
-    Where one side is empty and the other is not, the distance is 1; both empty: 0.
+    It is half the L1 distance; 1 where only one row is empty, 0 where both are.
     """
-    totals, other_totals = counts.sum(axis=1), others.sum(axis=1)
+    totals = counts.sum(axis=1)
+    other_totals = others.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shares, other_shares = counts / totals[:, None], others / other_totals[:, None]
+        shares = counts / totals[:, None]
+        other_shares = others / other_totals[:, None]
     distance = 0.5 * np.abs(shares - other_shares).sum(axis=1)
-    empty = np.where((totals == 0) & (other_totals == 0), 0.0, 1.0)
-    found: Floats = np.where((totals == 0) | (other_totals == 0), empty, distance)
-    return found
+    both_empty = (totals == 0) & (other_totals == 0)
+    any_empty = (totals == 0) | (other_totals == 0)
+    distances: Floats = np.where(any_empty, np.where(both_empty, 0.0, 1.0), distance)
+    return distances
 
 
-def _statistics(confusion: npt.NDArray[Any]) -> dict[str, Floats]:
-    """Every metric from sums of `colour_confusion`: (b, 10, 10) to {name: (b,)}, nan: undefined."""
+def _compute_metrics(confusion: npt.NDArray[Any]) -> dict[str, Floats]:
+    """Metrics, (b,) each, from sums of `colour_confusion`, (b, 10, values); nan where undefined."""
     hits = np.diagonal(confusion, axis1=1, axis2=2)
-    true, predicted = confusion.sum(axis=2), confusion.sum(axis=1)[:, :COLOURS]
-    cells, foreground = true.sum(axis=1), true[:, 1:].sum(axis=1)
-    pixel, baseline = hits.sum(axis=1) / cells, true[:, BLACK] / cells
+    true = confusion.sum(axis=2)
+    predicted = confusion.sum(axis=1)[:, :COLOURS]
+    cells = true.sum(axis=1)
+    foreground = true[:, 1:].sum(axis=1)
+    pixel = hits.sum(axis=1) / cells
+    baseline = true[:, BLACK] / cells
     with np.errstate(divide="ignore", invalid="ignore"):
         per_class = hits / true
         return {
