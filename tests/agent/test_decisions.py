@@ -6,7 +6,7 @@ import pytest
 from agent_runs import GOAL, UNREACHABLE, attempt, settings
 
 from genlab.agent.decisions import (
-    compare,
+    compare_with_goal,
     describe_verdict,
     find_best,
     find_verdict,
@@ -70,7 +70,7 @@ def test_a_verdict_is_that_of_a_one_sided_bound(
 ) -> None:
     found = estimate(results(*values, error=error), "accuracy")
     assert found is not None
-    assert compare(found, GOAL) == verdict
+    assert compare_with_goal(found, GOAL) == verdict
     assert judge_attempt(confirmed(1, *values, error=error), GOAL) == verdict
 
 

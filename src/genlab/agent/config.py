@@ -1,4 +1,4 @@
-"""What a run is asked for: its goal, its parameters, and the key that identifies it."""
+"""Settings of a run: its goal, its parameters, and the keys that identify it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ LIMITS = {
     "goal", "max_iterations", "patience", "max_tokens", "max_cost", "max_seconds", "sandbox",
     "compare_with_search", "allow_pip",
 }  # fmt: skip
-"""Parameters that may change between two starts of one run: they change no attempt's worth."""
+"""Parameters that may change when a run is resumed: they change no attempt's numbers."""
 CONNECTION = {"base_url", "key", "price_in", "price_out", "timeout"}
-"""Of both roles: how a language model is reached, which may change as well."""
+"""Parameters of `planning` and `tools`, how a model is reached, that may change as well."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A goal and the parameters of a run. data: folder that holds the datasets' folders.
+    """A goal and the parameters of a run.
 
-    stop_at_goal: False lets a run spend its budget, as a comparison at equal budgets needs.
+    data: folder that holds the datasets' folders. stop_at_goal: False lets a run go on after it
+    has met the goal, as a comparison at equal budgets needs.
     """
 
     goal: Goal
@@ -44,8 +45,9 @@ class Settings:
 
     @property
     def budget(self) -> TrainingBudget:
-        """The budget of every training, by the parameters and the constraints of the goal."""
-        params, goal = self.params, self.goal
+        """The budget of every training: the parameters, or the goal's constraints if lower."""
+        params = self.params
+        goal = self.goal
         return TrainingBudget(
             examples=params.examples,
             max_parameters=min(params.max_parameters, goal.max_parameters or params.max_parameters),
@@ -54,31 +56,34 @@ class Settings:
 
     @property
     def key(self) -> str:
-        """Identifies runs whose attempts can be compared; limits may be raised within one."""
-        left_out = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
-        params = self.params.model_dump(mode="json", exclude=left_out)
+        """Identifies runs whose attempts can be compared; limits are not part of it."""
+        excluded = dict.fromkeys(LIMITS, True) | {"planning": CONNECTION, "tools": CONNECTION}
+        params = self.params.model_dump(mode="json", exclude=excluded)
         files = self._digest_data()
         transcript = resolve_beside(Path(), self.params.transcript)
         if self.params.backend == "replay" and transcript.is_file():
             files.append(sha256(transcript))
-        # Prompts have the user's words, which search does not read.
+        # Prompts quote the user's words; random search does not read them.
         words = "" if self.params.backend == "search" else self.goal.text
         return _digest(self.goal.values, words, params, self.seed, self.stop_at_goal,
                        digest_code("agent_run"), files)  # fmt: skip
 
     @property
     def search_key(self) -> str:
-        """Identifies random search whose first n attempts are the same."""
+        """Identifies random searches whose first n attempts are the same, for any n."""
         params = self.params.model_dump(mode="json", include=set(SEARCH_BUDGET))
         return _digest(self.goal.values, params, self.seed,
                        digest_code("agent_search"), self._digest_data())  # fmt: skip
 
     def _digest_data(self) -> list[str]:
-        """SHA-256 of every file of the data, and of the classifiers that images are compared by."""
-        name, _, own = self.goal.dataset.partition(":")
-        source = resolve_path(own) if own else self.data / name
+        """Return the SHA-256 of every file of the data, and of the Fréchet distance's classifiers.
+
+        The dataset is a name, or path:FOLDER for a folder of the user's.
+        """
+        name, _, folder = self.goal.dataset.partition(":")
+        source = resolve_path(folder) if folder else self.data / name
         paths = [source, *sorted(source.rglob("*"))]
-        if self.goal.metric == "frechet_distance" and not own:
+        if self.goal.metric == "frechet_distance" and not folder:
             from genlab.evaluation.metrics.judges import FILE, released_file
 
             judges = self.data / "judges" / name / FILE
@@ -87,34 +92,43 @@ class Settings:
 
     @property
     def stage_key(self) -> str:
-        """`key` with the limits, on which the stage's numbers depend too."""
+        """`key` with the limits: the stage's numbers depend on them as well."""
         return _digest(self.key, self.params.model_dump(mode="json", include=LIMITS))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """Convert to plain values, as run.json has them."""
         return dict(TypeAdapter(Settings).dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Settings:
-        """The settings of a stored run; parameters that are newer than it have today's values."""
+        """Read the settings of a stored run.
+
+        Parameters that the run does not have take their values from params.yaml; those that this
+        version does not have are left out.
+        """
         params = load_params().agent.model_dump()
         for name, value in stored["params"].items():
             if isinstance(value, dict):
-                params[name] |= {key: one for key, one in value.items() if key in params[name]}
+                section = params[name]
+                section |= {key: entry for key, entry in value.items() if key in section}
             elif name in params:
                 params[name] = value
         return TypeAdapter(Settings).validate_python({**stored, "params": params})
 
     @classmethod
     def from_params(cls, params: Params, data: Path) -> Settings:
-        """The settings of the stage. Raises a GenlabError where goal and dataset disagree."""
+        """Take a stage's settings from params.yaml. Raises a GenlabError for an unlisted dataset.
+
+        The dataset must be in `datasets`, since only those have files that the stage can use.
+        """
         agent = params.agent
-        own = params.own_images
-        goal = parse_goal(agent.goal, dataset=agent.dataset, own=own)
-        known = [name for name in (*DATASETS, *own) if name in (*params.datasets, DUMMY_DATASET)]
-        if goal.dataset not in known:
+        own_names = params.own_images
+        goal = parse_goal(agent.goal, dataset=agent.dataset, own=own_names)
+        available = (*params.datasets, DUMMY_DATASET)
+        choices = [name for name in (*DATASETS, *own_names) if name in available]
+        if goal.dataset not in choices:
             raise GenlabError(
-                f"params.yaml: agent.dataset must be one of {', '.join(known)}, got"
+                f"params.yaml: agent.dataset must be one of {', '.join(choices)}, got"
                 f" {goal.dataset!r}; add it to datasets, or change agent.dataset and agent.goal"
             )
         return cls(goal, agent, params.seed, data=data)
@@ -122,9 +136,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Problem:
-    """What every planner knows: the settings, the data's size, shape and classes, references.
+    """The problem that a planner solves: settings, facts about the data, reference models.
 
-    sizes: number of items for training and for validation.
+    sizes: number of items for training and for validation. shape: channels, height and width of an
+    image. outputs: what a model returns per item, or per pixel where it generates. references:
+    metrics of each reference model by its name.
     """
 
     settings: Settings
@@ -140,5 +156,5 @@ class Problem:
         return self.settings.goal.task
 
 
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+def _digest(*values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,9 +1,9 @@
-"""What measured numbers decide: whether the goal is met, the best attempt, when a run ends.
+"""Decisions by measured numbers: whether the goal is met, the best attempt, when a run ends.
 
-An attempt is chosen by its first seeds, and confirmed by new ones, since the best of several is
-partly the luckiest. The goal is met where the one-sided 95 % confidence bound of the mean over the
-new seeds and over items reaches the threshold, missed where the bound of the other side does not,
-and undecided between them. benchmarks/agent_decisions.py simulates how often that is wrong.
+An attempt is chosen by its first seeds and confirmed on new ones, since the best of several is
+partly the luckiest. The goal is met if the one-sided 95 % confidence bound of the mean over the new
+seeds and over items reaches the threshold, missed if the bound on the other side does not reach it,
+and undecided otherwise. benchmarks/agent_decisions.py simulates how often that is wrong.
 """
 
 import statistics
@@ -18,7 +18,7 @@ HOPELESS = 3.0  # standard deviations of the best attempt's seeds below its mean
 NOTHING_LEFT = "stopped: the planner has nothing left to try"
 
 
-def compare(measured: Estimate, goal: Goal) -> Verdict:
+def compare_with_goal(measured: Estimate, goal: Goal) -> Verdict:
     """Compare an estimate with the threshold of a goal, by one-sided bounds."""
     margin = measured.margin(LEVEL)
     surplus = goal.score(measured.mean) - goal.score(goal.threshold)
@@ -28,27 +28,32 @@ def compare(measured: Estimate, goal: Goal) -> Verdict:
 
 
 def is_promising(attempt: Attempt, settings: Settings) -> bool:
-    """Whether an attempt is worth new seeds: all of its first ones, a standard error above."""
+    """Whether an attempt is worth new seeds.
+
+    It is if all of its first seeds have a number, and their mean is better than the threshold by a
+    standard error.
+    """
     goal = settings.goal
-    chosen = estimate(attempt.seeds, goal.metric)
-    if attempt.failure or chosen is None or chosen.trainings < settings.params.seeds:
+    measured = estimate(attempt.seeds, goal.metric)
+    if attempt.failure or measured is None or measured.trainings < settings.params.seeds:
         return False
-    return goal.score(chosen.mean) - chosen.error >= goal.score(goal.threshold)
+    return goal.score(measured.mean) - measured.error >= goal.score(goal.threshold)
 
 
 def judge_attempt(attempt: Attempt, goal: Goal) -> Verdict:
-    """The verdict of an attempt: by its new seeds, without them `missed` or `undecided`."""
+    """Judge an attempt by its new seeds; without them it is `missed` or `undecided` at best."""
     measured = estimate(attempt.confirmation or attempt.seeds, goal.metric)
     if attempt.failure or measured is None:
         return "failed"
-    verdict = compare(measured, goal)
+    verdict = compare_with_goal(measured, goal)
     return "undecided" if verdict == "met" and not attempt.confirmation else verdict
 
 
 def find_best(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None:
-    """The best attempt by the mean over its first seeds; one that met the goal comes first.
+    """Find the best attempt; None where none has a number.
 
-    Then those that have all seeds. Of equal ones the earlier; None where none has a number.
+    One that met the goal comes first, then one that has all seeds, then the one with the best mean
+    over its first seeds, then the earliest.
     """
     goal = settings.goal
     return max(
@@ -63,7 +68,7 @@ def find_best(attempts: Sequence[Attempt], settings: Settings) -> Attempt | None
 
 
 def describe_verdict(attempt: Attempt, settings: Settings) -> str:
-    """The decision on an attempt in one line, such as "Goal achieved: 0.7213 >= 0.7"."""
+    """Describe the decision on an attempt, such as "Goal achieved: 0.7213 ± 0.0010 >= 0.7"."""
     goal = settings.goal
     measured = estimate(attempt.confirmation or attempt.seeds, goal.metric)
     if attempt.failure or measured is None:
@@ -78,7 +83,10 @@ def describe_verdict(attempt: Attempt, settings: Settings) -> str:
 
 
 def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float) -> str:
-    """How goal and limits end a run; empty where they do not. seconds: spent so far."""
+    """Find the verdict by which the goal or a limit ends a run; empty while it goes on.
+
+    seconds: wall time so far.
+    """
     params = settings.params
     if settings.stop_at_goal and any(attempt.verdict == "met" for attempt in attempts):
         return "met"
@@ -92,16 +100,17 @@ def find_verdict(attempts: Sequence[Attempt], settings: Settings, seconds: float
 
 
 def is_stalled(attempts: Sequence[Attempt], goal: Goal, patience: int) -> bool:
-    """Whether the last `patience` attempts brought no better mean than those before them."""
+    """Whether none of the last `patience` attempts has a better mean than those before them."""
     scores = [goal.score(attempt.mean(goal.metric)) for attempt in attempts]
-    before, last = scores[:-patience], scores[-patience:]
-    return bool(before) and max(last) <= max(before)
+    earlier = scores[:-patience]
+    latest = scores[-patience:]
+    return bool(earlier) and max(latest) <= max(earlier)
 
 
 def hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
-    """A value on the first seed that is too far from the best attempt to go on with other seeds.
+    """Return the value of a first seed beyond which further seeds cannot reach the best attempt.
 
-    None until the best attempt has the spread of all its seeds.
+    None until the best attempt has all seeds, whose spread the bound depends on.
     """
     values = best.values(settings.goal.metric) if best else []
     if len(values) < max(2, settings.params.seeds):

@@ -1,7 +1,7 @@
-"""The attempts of a run: reference models, the loop, its best model on the test set.
+"""The three steps of a run: measure reference models, make attempts, test the best model.
 
-Everything can be stopped and started again: what is in the journal and the registry is not done
-again.
+A run can be stopped at any time and resumed: what the journal and the registry hold is not
+computed again.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genlab.agent.config import Problem, Settings
-from genlab.agent.decisions import compare, find_best
+from genlab.agent.decisions import compare_with_goal, find_best
 from genlab.agent.evaluator.estimates import estimate, summarise
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.agent.library.toolbox import Toolbox
@@ -26,12 +26,15 @@ from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
 from genlab.llm import backends
 from genlab.llm.journal import Journal
 
-DRAWN = 64  # samples of a generative model, for the report
+REPORT_SAMPLES = 64  # images that a generative model draws for the report
 
 
 @dataclass
 class RunContext:
-    """A run that is open. session: the journal of its language model; None: there is none."""
+    """An open run: its problem and what it works with.
+
+    session: the journal of the language model; None where the run has none.
+    """
 
     problem: Problem
     toolbox: Toolbox
@@ -49,26 +52,31 @@ class RunContext:
         return self.session.spent if self.session else {}
 
     def make_attempts(self) -> tuple[str, list[Attempt]]:
-        """Work until the goal or a limit is reached; returns the verdict and the attempts."""
+        """Make attempts until the goal or a limit is reached; returns the verdict and them."""
         params = self.settings.params
         loop: Loop | ToolLoop
         if self.session is not None and params.mode == "tools":
             loop = ToolLoop(self.problem, self.toolbox, self.progress, self.session)
         else:
-            planner = Planner(self.problem)
-            if self.session is not None:
-                small = params.backend == "embedded" and not params.gguf
-                planner = LLMPlanner(self.problem, self.session, self.toolbox, small=small)
+            planner = self.make_planner()
             loop = Loop(self.problem, self.toolbox, self.progress, self.session, planner=planner)
         verdict = loop.run()
         Registry(self.toolbox.workspace).unnumber_others(loop.attempts)
         self.test_best(loop.attempts)
         return verdict, loop.attempts
 
+    def make_planner(self) -> Planner:
+        """Make a planner that asks the language model, or random search where there is none."""
+        if self.session is None:
+            return Planner(self.problem)
+        params = self.settings.params
+        small = params.backend == "embedded" and not params.gguf
+        return LLMPlanner(self.problem, self.session, self.toolbox, small=small)
+
     def test_best(self, attempts: list[Attempt]) -> None:
         """Measure the best attempt on the test set, once.
 
-        With the weights of the new seeds that confirmed it, or else with those of its first seed.
+        The weights are those of the new seeds that confirmed it, or else those of its first seed.
         """
         best = find_best(attempts, self.settings)
         if best is None or best.test:
@@ -88,13 +96,14 @@ class RunContext:
                 for seed, name in files.items()
             ]
             metrics = summarise(results)
-            if (measured := estimate(results, goal.metric)) is not None:
-                metrics["verdict"] = compare(measured, goal)
+            measured = estimate(results, goal.metric)
+            if measured is not None:
+                metrics["verdict"] = compare_with_goal(measured, goal)
             if goal.task == "generate":
                 weights = (folder / WEIGHTS).read_bytes()
-                draws = judge.draw(source, best.model_name, weights, DRAWN)
+                draws = judge.draw(source, best.model_name, weights, REPORT_SAMPLES)
                 np.save(self.toolbox.workspace.experiments / SAMPLES, draws, allow_pickle=False)
-        except EvaluationError as error:  # recorded, so that the test set is not opened again
+        except EvaluationError as error:  # recorded, so that the test set is used once
             metrics = {"failure": str(error)}
         registry = Registry(self.toolbox.workspace)
         registry.put(best.model_copy(update={"test": metrics}))
@@ -111,9 +120,8 @@ def open_run(settings: Settings, workspace: Workspace, progress: Progress) -> It
     journal = workspace.root / JOURNAL
     with backends.open_backend(params, journal, seed=settings.seed, note=progress) as session:
         coder = session if session and backends.writes_code(params) else None
-        with Toolbox(
-            workspace, settings, coder, sources=find_finished_searches(settings)
-        ) as toolbox:
+        searches = find_finished_searches(settings)
+        with Toolbox(workspace, settings, coder, sources=searches) as toolbox:
             progress("  measuring reference models")
             references = measure_references(
                 toolbox.judge,

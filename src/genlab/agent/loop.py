@@ -1,7 +1,7 @@
 """The loop: propose, assemble, inspect, train, confirm, decide, record.
 
-Resumption is re-execution. A restarted run begins at its first round again: its journal answers
-the questions that were asked, and trainings that were finished are taken from their records.
+To resume a run is to execute it again from its first round: its journal answers the questions that
+were asked before, and finished trainings are read from their records.
 """
 
 import time
@@ -36,20 +36,26 @@ from genlab.core.io import write_bytes, write_json, write_text
 from genlab.llm.chat import BudgetSpentError, SetupError
 from genlab.llm.journal import Journal
 
-Progress = Callable[[str], None]  # what to do with a line for people
-UNDECIDED: dict[str, Any] = {"verdict": "", "decision": "", "review": {}}  # of an attempt
+Progress = Callable[[str], None]
+"""Shows a line of progress to the user."""
+UNDECIDED: dict[str, Any] = {"verdict": "", "decision": "", "review": {}}
+"""Fields of an attempt before the decision on it."""
 
 
 @dataclass
 class AgentRun:
-    """What both modes share; `attempts` are those of this run that are decided on, in order."""
+    """What modes `loop` and `tools` share: deciding on attempts and recording them.
+
+    session: the journal of the language model; None where a run has none. attempts: those that this
+    run has decided on, in order. decided_at: time of the latest decision.
+    """
 
     problem: Problem
     toolbox: Toolbox
     progress: Progress
     session: Journal | None
     attempts: list[Attempt] = field(default_factory=list)
-    since: float = field(default_factory=time.monotonic)  # the latest decision
+    decided_at: float = field(default_factory=time.monotonic)
 
     @property
     def settings(self) -> Settings:
@@ -59,13 +65,15 @@ class AgentRun:
     @property
     def verdict(self) -> str:
         """How the run has ended; empty while it goes on."""
-        spent = sum(attempt.wall_seconds for attempt in self.attempts)
-        return find_verdict(self.attempts, self.settings, spent + time.monotonic() - self.since)
+        seconds = sum(attempt.wall_seconds for attempt in self.attempts)
+        seconds += time.monotonic() - self.decided_at
+        return find_verdict(self.attempts, self.settings, seconds)
 
     def record(self, attempt: Attempt) -> Attempt:
-        """Confirm an attempt where it may meet the goal, decide on it and enter it.
+        """Confirm an attempt if it may meet the goal, decide on it and write it to the registry.
 
-        The best one is the current model of the workspace. Returns the attempt as it was entered.
+        If it is the best one so far, it becomes the current model of the workspace. Returns the
+        attempt as it was written.
         """
         goal = self.settings.goal
         best = find_best([*self.attempts, attempt], self.settings)
@@ -76,10 +84,10 @@ class AgentRun:
         changes: dict[str, Any] = {
             "decision": describe_verdict(attempt, self.settings),
             "spend": self.session.spent if self.session else {},
-            # One that a resumed run finds decided keeps its time.
-            "wall_seconds": attempt.wall_seconds or time.monotonic() - self.since,
+            # A resumed run keeps the time of an attempt that was decided before.
+            "wall_seconds": attempt.wall_seconds or time.monotonic() - self.decided_at,
         }
-        self.since = time.monotonic()
+        self.decided_at = time.monotonic()
         decided = attempt.model_copy(update=changes)
         self.attempts.append(decided)
         registry = Registry(self.toolbox.workspace)
@@ -87,23 +95,24 @@ class AgentRun:
         registry.write()
         if find_best(self.attempts, self.settings) is decided:
             root = self.toolbox.workspace.root
-            for source, target in ((CODE, MODEL), (CONFIG_FILE, CONFIG)):
-                write_bytes(root / target, (root / decided.experiment_dir / source).read_bytes())
+            folder = root / decided.experiment_dir
+            write_bytes(root / MODEL, (folder / CODE).read_bytes())
+            write_bytes(root / CONFIG, (folder / CONFIG_FILE).read_bytes())
         self.report(decided)
         return decided
 
     def report(self, attempt: Attempt) -> None:
-        """Say how an attempt went, in a line."""
+        """Show the outcome of an attempt in a line."""
         metric = self.settings.goal.metric
         size = f"{attempt.parameters:,} parameters" if attempt.parameters else "no model"
-        shown = attempt.failure or f"{metric} {attempt.format_metric(metric)}, {size}"
+        outcome = attempt.failure or f"{metric} {attempt.format_metric(metric)}, {size}"
         if attempt.cut_seeds:
-            shown += f", cut: seeds {', '.join(map(str, attempt.cut_seeds))}"
+            outcome += f", cut: seeds {', '.join(map(str, attempt.cut_seeds))}"
         origin = f"planned by {attempt.origin}, code by {attempt.code_origin or 'nobody'}"
-        self.progress(f"attempt {attempt.number}: {shown}; {origin}; {attempt.verdict}")
+        self.progress(f"attempt {attempt.number}: {outcome}; {origin}; {attempt.verdict}")
 
     def add_review(self, review: Review, change: str = "") -> None:
-        """Add what the planner says of the latest attempt, and how it goes on."""
+        """Add the planner's review to the latest attempt, and the change that it makes next."""
         stated = review.model_dump(exclude_defaults=True)
         if not self.attempts or not (stated or change):
             return
@@ -112,13 +121,13 @@ class AgentRun:
         if change and latest.verdict != "met" and not latest.failure:
             changes["decision"] = f"Iterate: {change}"
         self.attempts[-1] = latest.model_copy(update=changes)
-        # Other programs read of it after the next decision, or at the end.
+        # registry.json, which other programs read, follows at the next decision or at the end.
         Registry(self.toolbox.workspace).put(self.attempts[-1])
 
 
 @dataclass
 class Loop(AgentRun):
-    """Mode `loop`: a fixed sequence of steps."""
+    """Mode `loop`: a fixed sequence of steps in every round."""
 
     planner: Planner = field(kw_only=True)
 
@@ -137,11 +146,12 @@ class Loop(AgentRun):
         return verdict
 
     def propose(self) -> list[Draft]:
-        """The proposals of one round; none where the planner has nothing left to try."""
+        """Ask the planner for the drafts of one round; none where it has nothing left to try."""
         params = self.settings.params
         drafts = list[Draft]()
         first = len(self.attempts) + 1
-        for number in range(first, min(first + params.candidates, params.max_iterations + 1)):
+        last = min(first + params.candidates - 1, params.max_iterations)
+        for number in range(first, last + 1):
             self.progress(f"attempt {number} of {params.max_iterations}")
             self.progress("  planning")
             draft = self.planner.propose(self.attempts, drafts)
@@ -155,10 +165,10 @@ class Loop(AgentRun):
         return drafts
 
     def assemble(self, draft: Draft) -> Module | None:
-        """Write and inspect the module of a draft; None where that failed."""
+        """Write and inspect the module of a draft; None where it could not be written."""
         module = None
-        with self._named_failure(draft, f"writing {draft.model_name}"):
-            # Search proposes what the template can write: no language model is asked for its code.
+        with self._failing(draft, f"writing {draft.model_name}"):
+            # Search proposes what the template can write: no language model is asked for the code.
             by_llm = draft.origin == "llm"
             toolbox = self.toolbox if by_llm else self.toolbox.without_backend()
             if draft.code:
@@ -171,19 +181,19 @@ class Loop(AgentRun):
             write_text(self.toolbox.workspace.root / MODEL.parent / name, module.source)
             summary = modules.inspect(toolbox, module)
             text = modules.show_summary(summary)
-            described = {"text": text, "analysis": module.analysis}
-            draft.summary = summary.model_dump(mode="json") | described
+            description = {"text": text, "analysis": module.analysis}
+            draft.summary = summary.model_dump(mode="json") | description
         return module
 
     def evaluate(
         self, drafts: Sequence[Draft], assembled: Sequence[Module | None]
     ) -> list[Attempt]:
-        """Train the models of a round in parallel processes and enter them in the registry."""
+        """Train the models of a round in parallel and enter them in the registry."""
         self.progress("  training")
         with ThreadPoolExecutor(max_workers=len(drafts)) as pool:
             try:
                 trained = list(pool.map(self._train, drafts, assembled))
-            except BaseException:  # Ctrl-C: the pool would wait until everything is trained
+            except BaseException:  # Ctrl-C: otherwise the pool would wait for all trainings
                 self.toolbox.cancel()
                 raise
         attempts = list[Attempt]()
@@ -192,8 +202,11 @@ class Loop(AgentRun):
         return attempts
 
     @contextmanager
-    def _named_failure(self, draft: Draft, step: str) -> Iterator[None]:
-        """Say what is done; what is refused in it is the draft's failure."""
+    def _failing(self, draft: Draft, step: str) -> Iterator[None]:
+        """Show a step, and record an error in it as the draft's failure.
+
+        A SetupError is raised: the user has to correct it.
+        """
         self.progress(f"  {step}")
         try:
             yield
@@ -203,7 +216,7 @@ class Loop(AgentRun):
             draft.failure = str(error)
 
     def _train(self, draft: Draft, module: Module | None) -> Attempt | None:
-        """Train one model; None where there is nothing to train."""
+        """Train one model; None where its module was not written."""
         if module is None or draft.failure:
             return None
         return train(
@@ -219,9 +232,10 @@ class Loop(AgentRun):
         return None
 
     def _enter(self, draft: Draft, trained: Attempt | None, earlier: Sequence[Attempt]) -> Attempt:
-        """The attempt of a draft, before its decision; a resumed run finds it again.
+        """Enter a draft as an attempt, before the decision on it; a resumed run finds it again.
 
-        Different configs may have the same code: then there is nothing new to record.
+        Different configs may give the same code. Then the training belongs to the earlier attempt,
+        and this one fails.
         """
         registry = Registry(self.toolbox.workspace)
         for attempt in earlier:
@@ -229,31 +243,33 @@ class Loop(AgentRun):
                 draft.failure = f"it has the code and the training of attempt {attempt.number}"
                 trained = None
         entered = trained or self._find_failed(registry, draft) or self._begin_failed(draft)
-        # What was decided and said of it later is not known yet: the next question is the same.
+        # A resumed run drops what was decided later: the next question must be the same again.
         changes = UNDECIDED | draft.model_dump(exclude={"failure", "notes"})
-        if not entered.number:  # as the evaluator has entered it
+        if not entered.number:  # the evaluator has entered it; no loop has
             changes["notes"] = list(dict.fromkeys((*draft.notes, *entered.notes)))
         attempt = entered.model_copy(update=changes)
         registry.put(attempt)
         if draft.summary:
-            write_json(
-                self.toolbox.workspace.root / attempt.experiment_dir / SUMMARY, draft.summary
-            )
+            folder = self.toolbox.workspace.root / attempt.experiment_dir
+            write_json(folder / SUMMARY, draft.summary)
         return attempt
 
     def _find_failed(self, registry: Registry, draft: Draft) -> Attempt | None:
-        """The record of a draft that failed before its training, of a run that is resumed."""
+        """Find the record of a draft that failed before its training, in a resumed run."""
         for attempt in registry.read_attempts():
             if (attempt.number, attempt.failure) == (draft.number, draft.failure):
                 return attempt
         return None
 
     def _begin_failed(self, draft: Draft) -> Attempt:
-        """A new record of a draft that failed before its training."""
+        """Begin the record of a draft that failed before its training."""
         workspace = self.toolbox.workspace
         folder = workspace.create_run_folder()
         return Attempt(
-            run_id=folder.name, experiment_dir=workspace.relative(folder),
+            run_id=folder.name,
+            experiment_dir=workspace.relative(folder),
             timestamp=datetime.now(timezone.utc).isoformat(timespec="microseconds"),
-            dataset=self.settings.goal.dataset, metrics_summary={}, **draft.model_dump(),
-        )  # fmt: skip
+            dataset=self.settings.goal.dataset,
+            metrics_summary={},
+            **draft.model_dump(),
+        )

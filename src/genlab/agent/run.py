@@ -1,4 +1,4 @@
-"""A whole run: its attempts, search beside it, the report. A run that was stopped is resumed."""
+"""A complete run: attempts, random search for comparison, report; a stopped one is resumed."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def print_line(line: str) -> None:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise a GenlabError for what a person has to correct before anything can be tried."""
+    """Raise a GenlabError for what the user has to correct before a run can start."""
     from genlab.agent.evaluator.datasets import check_data
 
     backends.check_backend(settings.params)
@@ -30,20 +30,20 @@ def check_settings(settings: Settings) -> None:
 
 
 def run(settings: Settings, workspace: Workspace, progress: Progress = print_line) -> Path:
-    """Work on the goal until it is reached or a limit is, then report; resumes what is there.
+    """Make attempts until the goal or a limit is reached, then report; resumes a stopped run.
 
-    Returns the report's path. Raises a GenlabError where a person has to correct something; what
-    was finished until then is kept.
+    Returns the report's path. Raises a GenlabError where the user has to correct something; the
+    next start goes on from there.
     """
     params = settings.params
     backend = backends.describe_backend(params)
-    with workspace.lock(), open_run(settings, workspace, progress) as work:
-        references = work.problem.references
+    with workspace.lock(), open_run(settings, workspace, progress) as context:
+        references = context.problem.references
         record.write_run(workspace, settings, record.UNFINISHED, backend, references)
-        verdict, attempts = work.make_attempts()
-        record.write_run(workspace, settings, verdict, backend, references, work.spent)
+        verdict, attempts = context.make_attempts()
+        record.write_run(workspace, settings, verdict, backend, references, context.spent)
         path = report.write(workspace)
         if params.compare_with_search and params.backend != "search":
-            run_search_baseline(work.problem, workspace, len(attempts), progress)
+            run_search_baseline(context.problem, workspace, len(attempts), progress)
             report.write(workspace)
     return path
