@@ -8,7 +8,7 @@ import pytest
 from agent_runs import EVIL, GOAL, attempt, write_attempts
 
 from genlab.agent import report
-from genlab.agent.record import compare, read_run
+from genlab.agent.record import compare_with_search, read_run
 from genlab.agent.workspace import SEARCH, Workspace, create_project
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
@@ -100,4 +100,4 @@ def test_the_best_so_far_passes_over_failures() -> None:
 def test_the_comparison_says_what_its_interval_allows(
     run: list[float], search: list[float], words: str
 ) -> None:
-    assert words in compare(run, search, higher=True)["conclusion"]
+    assert words in compare_with_search(run, search, higher=True)["conclusion"]

@@ -1,7 +1,7 @@
-"""What was tried: one record per attempt, `results.json` in the folder of the attempt.
+"""Records of attempts: `results.json` in the folder of each attempt.
 
-`experiments/registry.json`, a plain list, repeats them for other programs. It is written as a whole
-under a lock at every decision, and never read.
+`experiments/registry.json`, a plain list, repeats them for other programs. It is rewritten under a
+lock at every decision, and this package never reads it.
 """
 
 import json
@@ -22,9 +22,12 @@ from genlab.core.errors import GenlabError, list_violations
 from genlab.core.io import read_json, write_json
 
 Verdict = Literal["", "met", "missed", "undecided", "failed"]
-OLD_VERDICTS = {"achieved": "met", "iterate": "missed", "stop": "missed"}  # of runs before
-RESULTS, CONFIG_FILE, CODE = "results.json", "model_config.yaml", "model_code.py"
-SUMMARY, WEIGHTS = "summary.json", "weights.safetensors"
+RENAMED_VERDICTS = {"achieved": "met", "iterate": "missed", "stop": "missed"}  # of version 0.2
+RESULTS = "results.json"
+CONFIG_FILE = "model_config.yaml"
+CODE = "model_code.py"
+SUMMARY = "summary.json"
+WEIGHTS = "weights.safetensors"
 LOCK_TIMEOUT = 30.0  # seconds
 
 Design = tuple[ModelConfig, Training]
@@ -63,12 +66,15 @@ class Draft(BaseModel):
 
     @property
     def design(self) -> Design:
-        """Its architecture and its training recipe."""
+        """The architecture and the training recipe."""
         return ModelConfig.model_validate(self.config), Training.model_validate(self.training)
 
 
 class Attempt(Draft):
-    """One attempt. Fields that this version does not know are kept, missing ones have defaults."""
+    """The record of an attempt.
+
+    A field that this version does not have is kept; a missing one takes its default.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=())
 
@@ -94,40 +100,42 @@ class Attempt(Draft):
     @field_validator("verdict", mode="before")
     @classmethod
     def _read_old_verdict(cls, value: Any) -> Any:
-        return OLD_VERDICTS.get(value, value)
+        return RENAMED_VERDICTS.get(value, value)
 
     def values(self, metric: str) -> list[float]:
-        """The value of `metric` for every seed that has one; none where the attempt failed."""
-        found = [seed.get("metrics", {}).get(metric) for seed in self.seeds if not self.failure]
-        return [value for value in found if value is not None and math.isfinite(value)]
+        """List the finite values of a metric, one per seed; none where the attempt failed."""
+        if self.failure:
+            return []
+        values = [seed.get("metrics", {}).get(metric) for seed in self.seeds]
+        return [value for value in values if value is not None and math.isfinite(value)]
 
     def mean(self, metric: str) -> float | None:
-        """The mean of `metric` over seeds; None where no seed has it: a failure is not zero."""
+        """Average a metric over seeds; None where no seed has it, since a failure is not zero."""
         values = self.values(metric)
         return sum(values) / len(values) if values else None
 
     def format_metric(self, metric: str) -> str:
-        """The values of `metric`, one per seed, for people."""
+        """Write the values of a metric for the user, one per seed."""
         return " / ".join(f"{value:.4f}" for value in self.values(metric)) or "–"
 
     def format_confirmation(self, metric: str) -> str:
-        """The values of `metric` on new seeds, for people."""
+        """Write the values of a metric on the new seeds for the user."""
         return " / ".join(f"{result['metrics'][metric]:.4f}" for result in self.confirmation)
 
     @property
     def cut_seeds(self) -> list[int]:
-        """Seeds whose training ended before its examples, since its seconds were up."""
+        """Seeds whose training the time limit ended before it had seen all examples."""
         return [seed["seed"] for seed in self.seeds if seed.get("cut")]
 
     @property
     def parameters(self) -> int | None:
         """Number of parameters; None where the model could not be built."""
-        found = self.metrics_summary.get("parameters")
-        return None if found is None else int(found)
+        count = self.metrics_summary.get("parameters")
+        return None if count is None else int(count)
 
 
 def format_record(attempt: Attempt) -> dict[str, Any]:
-    """A record as registry.json has it: seconds of UTC, and a folder that ends in a slash."""
+    """Format a record for registry.json: times in whole seconds of UTC, folders with a slash."""
     record = attempt.model_dump(mode="json")
     record["experiment_dir"] = f"{attempt.experiment_dir.rstrip('/')}/"
     if attempt.timestamp:
@@ -140,50 +148,54 @@ class Registry:
     """The attempts of a workspace, oldest first."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self.workspace, self.path = workspace, workspace.experiments / REGISTRY
+        self.workspace = workspace
+        self.path = workspace.experiments / REGISTRY
 
     def read_attempts(self) -> list[Attempt]:
-        """All attempts. Raises a GenlabError that names the file where a record is damaged."""
-        found = list[Attempt]()
+        """Read all attempts. Raises a GenlabError that names the file of a damaged record."""
+        attempts = list[Attempt]()
         for path in self.workspace.experiments.glob(f"*/{RESULTS}"):
             fix = f'rm -r {path.parent} && genlab agent "GOAL"'
             try:
-                found.append(Attempt.model_validate(read_json(path, producer_command=fix)))
+                attempts.append(Attempt.model_validate(read_json(path, producer_command=fix)))
             except ValidationError as error:
                 fault = (
                     f"{list_violations(error)[0][1]}; start a new workspace, or make it with: {fix}"
                 )
                 raise GenlabError(f"{path}: {fault}") from error
-        return sorted(found, key=lambda each: (each.timestamp, each.run_id))
+        return sorted(attempts, key=lambda attempt: (attempt.timestamp, attempt.run_id))
 
     def read_numbered(self) -> list[Attempt]:
-        """The run's attempts in order; what people evaluated with the tools is left out."""
+        """Read the attempts of the run by number, without those that users made with the tools."""
         attempts = [attempt for attempt in self.read_attempts() if attempt.number]
         return sorted(attempts, key=lambda attempt: attempt.number)
 
     def put(self, attempt: Attempt) -> None:
-        """Add `attempt`, or replace the one with its run_id."""
+        """Add an attempt, or replace the one with its run_id."""
         with self.lock():
             stored = json.loads(attempt.model_dump_json())  # NaN and infinity become null
             write_json(self.workspace.root / attempt.experiment_dir / RESULTS, stored)
 
     def write(self) -> None:
-        """Write registry.json again, as other programs read it."""
+        """Rewrite registry.json, which other programs read."""
         with self.lock():
             write_json(self.path, [format_record(attempt) for attempt in self.read_attempts()])
 
     def unnumber_others(self, attempts: Sequence[Attempt]) -> None:
-        """Take the numbers of all but these: an earlier start may have gone another way."""
-        kept = {each.run_id for each in attempts}
-        for each in self.read_attempts():
-            if each.number and each.run_id not in kept:
-                self.put(each.model_copy(update={"number": 0}))
+        """Set the number of all other attempts to 0.
+
+        They are of an earlier start of the run that went another way.
+        """
+        run_ids = {attempt.run_id for attempt in attempts}
+        for attempt in self.read_attempts():
+            if attempt.number and attempt.run_id not in run_ids:
+                self.put(attempt.model_copy(update={"number": 0}))
         self.write()
 
     def recover(self) -> None:
-        """Remove what a killed process left half written; for a run that holds the workspace.
+        """Remove folders that a killed process left half written; the caller locks the workspace.
 
-        Whoever evaluates beside a run holds the registry while it writes a folder.
+        A tool that evaluates at the same time locks the registry while it writes its folder.
         """
         with self.lock():
             for folder in self.workspace.experiments.glob("qe_*"):
@@ -192,8 +204,9 @@ class Registry:
             self.write()
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the registry; reentrant within a thread."""
+        """Lock the registry; reentrant within a thread."""
         path = self.path.with_suffix(".lock")
-        lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)  # which counts its holds
+        # A singleton counts how often it is held, so that a thread may take it again.
+        lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)
         fault = f"another process has held {path} for {LOCK_TIMEOUT:g} s; wait for it, or stop it"
         return hold(lock, fault)

@@ -1,4 +1,4 @@
-"""A project of the agent: its folders, the goal it was opened for, and the lock of its run.
+"""A workspace, the project folder of the agent: its layout, its goal, and the lock of its run.
 
     workspaces/<project_name>/
         src/models/current_model.py, configs/models/current_model_config.yaml, requirements.txt
@@ -27,20 +27,23 @@ from genlab.agent.goals.goal import Goal
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_text
 
-PROJECT, KIND = "project.json", "agent project"
+PROJECT = "project.json"
+KIND = "agent project"  # as project.json names itself
 MODEL = Path("src/models/current_model.py")
 CONFIG = Path("configs/models/current_model_config.yaml")
-EXPERIMENTS, REGISTRY, LOCK = "experiments", "registry.json", "run.lock"
+EXPERIMENTS = "experiments"
+REGISTRY = "registry.json"
+LOCK = "run.lock"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 JOURNAL = "transcript.jsonl"  # of a run, in its workspace
-SEARCH = "search"  # folder of the workspace in which search works beside the run
+SEARCH = "search"  # folder of the workspace that holds the search which a run is compared with
 SAMPLES = "samples.npy"  # of a generative model, in the folder of the attempts
-SLUG_LENGTH = 40
+SLUG_LENGTH = 40  # characters of the goal in a workspace's name
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """The project in the folder `root`."""
+    """The workspace in the folder `root`."""
 
     root: Path
 
@@ -50,37 +53,37 @@ class Workspace:
         return self.root / EXPERIMENTS
 
     def resolve(self, path: str | Path) -> Path:
-        """Resolve `path`, relative to the workspace or absolute, following every link.
+        """Resolve a path, relative to the workspace or absolute, following every link.
 
-        Raises a GenlabError where it leads out of the workspace.
+        Raises a GenlabError for a path that leads out of the workspace.
         """
         root = self.root.resolve()
         try:
-            found = (root / path).resolve()
+            resolved = (root / path).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # a loop of links, a zero byte
             raise GenlabError(f"{str(path)[:100]!r} is no path; choose another one") from error
-        if not found.is_relative_to(root):
+        if not resolved.is_relative_to(root):
             raise GenlabError(f"{path}: leads out of the workspace {self.root}; stay inside it")
-        return found
+        return resolved
 
     def relative(self, path: Path) -> str:
-        """`path` relative to the workspace, for people and prompts."""
+        """Write a path relative to the workspace, with slashes, for users and prompts."""
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
     def create_run_folder(self) -> Path:
-        """Make the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
+        """Create the folder of an attempt; its name, qe_<date>_<time>[_n], is the run_id."""
         stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
         return _make_folder(self.experiments / stem, "_")
 
     def lock(self) -> AbstractContextManager[None]:
-        """Hold the workspace for a run. Raises a GenlabError where another run holds it."""
+        """Lock the workspace for a run. Raises a GenlabError while another run holds the lock."""
         fault = f"{self.root} is in use by another run; wait for it or stop it"
         return hold(FileLock(self.experiments / LOCK, timeout=0), fault)
 
 
 @contextmanager
 def hold(lock: BaseFileLock, fault: str) -> Iterator[None]:
-    """Hold a file lock. Raises a GenlabError with `fault` where another process holds it."""
+    """Hold a file lock. Raises a GenlabError with `fault` while another process holds it."""
     try:
         lock.acquire()
     except Timeout as error:
@@ -92,9 +95,10 @@ def hold(lock: BaseFileLock, fault: str) -> Iterator[None]:
 
 
 def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
-    """Make the project `base_dir`/`project_name`, without a goal.
+    """Create the workspace `base_dir`/`project_name`, without a goal.
 
-    Raises a GenlabError where the name is no plain name, or where that folder holds something.
+    Raises a GenlabError for a name with other characters than letters, digits, - and _, and for a
+    folder that isn't empty.
     """
     if not NAME.fullmatch(project_name):
         rule = "letters, digits, - and _, at most 64"
@@ -103,52 +107,61 @@ def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:
 
 
 def create_project(root: Path, goal: Goal | None = None, key: str = "") -> Workspace:
-    """Make the folders of a project in `root`. Raises a GenlabError where it holds something."""
+    """Create a workspace in the folder `root`. Raises a GenlabError if the folder isn't empty."""
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise GenlabError(f"{root} isn't empty; choose another name, or remove it yourself")
-    for path, text in ((MODEL, ""), (CONFIG, ""), ("requirements.txt", "torch\ntorchinfo\n")):
-        write_text(root / path, text)
+    write_text(root / MODEL, "")
+    write_text(root / CONFIG, "")
+    write_text(root / "requirements.txt", "torch\ntorchinfo\n")
     write_json(root / EXPERIMENTS / REGISTRY, [])
-    # Last: a folder without it was not laid out completely.
+    # Last, since a folder with project.json counts as a complete workspace.
     write_json(root / PROJECT, {"kind": KIND, "goal": goal and asdict(goal), "key": key})
     return Workspace(root)
 
 
 def open_workspace(folder: Path, goal: Goal, key: str, *, fresh: bool = False) -> Workspace:
-    """The workspace in `folder` that was worked in last for `key`, or else a new one.
+    """Open the latest workspace in `folder` that has this key, or else create one.
 
-    key: what has to be the same for attempts to be comparable. fresh: always a new one.
+    key: identifies runs whose attempts can be compared. fresh: always create one.
     """
-    for root in () if fresh else reversed(list_workspaces(folder)):
-        if read_key(root) == key:
-            return Workspace(root)
+    if not fresh:
+        for root in reversed(list_workspaces(folder)):
+            if read_key(root) == key:
+                return Workspace(root)
     slug = re.sub(r"[^a-z0-9]+", "-", goal.text.lower()).strip("-")[:SLUG_LENGTH].rstrip("-")
     return create_project(_make_folder(folder / (slug or "project"), "-"), goal, key)
 
 
-def _make_folder(stem: Path, mark: str) -> Path:
-    """Make the first of stem, stem<mark>2, stem<mark>3, ... that is free."""
+def _make_folder(stem: Path, separator: str) -> Path:
+    """Create the first of the folders stem, stem<separator>2, ... that does not exist."""
     folder = stem
     for number in count(2):
         try:
             folder.mkdir(parents=True)
             break
         except FileExistsError:
-            folder = stem.with_name(f"{stem.name}{mark}{number}")
+            folder = stem.with_name(f"{stem.name}{separator}{number}")
     return folder
 
 
 def list_workspaces(folder: Path) -> list[Path]:
-    """The projects in `folder`, the one that was worked in last at the end."""
-    found = [path.parent for path in folder.glob(f"*/{PROJECT}")]
-    return sorted(found, key=lambda root: ((root / EXPERIMENTS).stat().st_mtime, root.name))
+    """List the workspaces in `folder` by the time of their latest attempt, the latest one last."""
+
+    def order(root: Path) -> tuple[float, str]:
+        return (root / EXPERIMENTS).stat().st_mtime, root.name
+
+    return sorted((path.parent for path in folder.glob(f"*/{PROJECT}")), key=order)
 
 
 def find_workspace(folder: Path, name: Path | None) -> Workspace:
-    """A workspace by its path or its name in `folder`; None: the one that was worked in last."""
+    """Find a workspace by its path, or by its name in `folder`; None stands for the latest one.
+
+    Raises a GenlabError where there is none.
+    """
     if name is None:
-        if found := list_workspaces(folder):
-            return Workspace(found[-1])
+        roots = list_workspaces(folder)
+        if roots:
+            return Workspace(roots[-1])
         raise GenlabError(f"{folder} holds no workspace; name one, or state a goal")
     for root in (name, folder / name):
         if (root / PROJECT).is_file():
@@ -157,9 +170,9 @@ def find_workspace(folder: Path, name: Path | None) -> Workspace:
 
 
 def read_project_goal(root: Path) -> Goal | None:
-    """The goal that a project was opened for; None where it has none.
+    """Read the goal that a workspace was created for; None where it has none.
 
-    Fields that this version does not know are left out. Raises a GenlabError for what is no goal.
+    Fields that this version does not have are left out. Raises a GenlabError for a damaged goal.
     """
     try:
         return TypeAdapter(Goal | None).validate_python(_read_project(root).get("goal"))
@@ -169,7 +182,7 @@ def read_project_goal(root: Path) -> Goal | None:
 
 
 def read_key(root: Path) -> str:
-    """The key that a project was opened with; empty where there is none."""
+    """Read the key that a workspace was created with; empty where it has none."""
     return str(_read_project(root).get("key", ""))
 
 
@@ -179,7 +192,7 @@ def _read_project(root: Path) -> dict[str, Any]:
 
 
 def to_yaml(value: Mapping[str, Any]) -> str:
-    """Plain values as YAML in block style."""
+    """Write plain values as YAML in block style."""
     text = io.StringIO()
     YAML().dump(dict(value), text)
     return text.getvalue()
