@@ -1,1 +1,1 @@
-"""What every other package stands on: params, artifacts, engine, tracking, console errors."""
+"""Foundations of every other package: params, files, errors, engine, tracking, statistics."""

@@ -1,9 +1,9 @@
-"""Digests of source code by meaning, and the table of what code decides which result.
+"""Digests of source code by meaning, and the table of which code decides which result.
 
 A digest covers what a program does: the syntax trees of modules without comments, formatting and
 docstrings, and a package's other files (templates, styles, weights) byte for byte. A reworded
-comment keeps it; a changed operator, name, default or order of statements changes it, and with it
-what the table lists for that module becomes stale.
+comment keeps it. A changed operator, name, default or order of statements changes it, and the
+results that the table lists for that module become stale.
 """
 
 import ast
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""Folder of genlab's own sources."""
+"""Folder of genlab's sources."""
 SKIPPED_FIELDS = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
-"""Fields of syntax trees that change nothing: `kind` is the u of u"text"."""
+"""Fields of syntax trees that have no effect: `kind` is the u of u"text"."""
 
 _DATA = (
     "genlab.core.params.catalogue",
@@ -153,36 +153,36 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.llm",
         *_FIGURE,
     ),
-    # what is cached elsewhere
+    # caches outside of DVC
     "shards": _DATA,
     "unfinished_training": (*_DATA, *_MODEL, *_TRAINING),
     "agent_run": _ATTEMPTS,
 }
-"""Stage, or what is cached, and the modules and packages that decide what it holds.
+"""Stage or cache, and the modules and packages that decide its content.
 
-tests/core/test_code.py walks their imports: a module of genlab that is imported stands in the row
-or among the exceptions.
+tests/core/test_code.py walks their imports: every module of genlab that they import has to be in
+the same row or among the exceptions.
 """
 
 EXCEPTIONS: Mapping[str, str] = {
-    "genlab.agent.cli": "a command line; its values stand in the run's settings",
-    "genlab.benchmark.cli": "a command line; its values stand in the run's options",
+    "genlab.agent.cli": "a command line; its options are stored in the run's settings",
+    "genlab.benchmark.cli": "a command line; its options are stored in the run's options",
     "genlab.benchmark.terminal": "progress of a run on a terminal",
-    "genlab.core.code": "digests, which stand in keys alone",
-    "genlab.core.errors": "words of errors",
-    "genlab.core.git": "reads the commit, which provenance alone names",
-    "genlab.core.params.options": "command lines of stages, which run by the values of params",
-    "genlab.core.params.__init__": "names of modules",
+    "genlab.core.code": "digests, which are stored in keys only",
+    "genlab.core.errors": "error messages",
+    "genlab.core.git": "reads the commit, which only provenance names",
+    "genlab.core.params.options": "command lines of stages, which depend on values of params",
+    "genlab.core.params.__init__": "re-exports",
     "genlab.core.params.flat": "a stage depends on its values of params",
     "genlab.core.params.loading": "a stage depends on its values of params",
     "genlab.core.params.model": "a stage depends on its values of params",
     "genlab.core.progress": "progress bars",
-    "genlab.core.params.renamed": "words of errors",
-    "genlab.core.runtime": "ends processes",
+    "genlab.core.params.renamed": "error messages",
+    "genlab.core.runtime": "lifetimes of processes",
     "genlab.core.params.sections": "a stage depends on its values of params",
-    "genlab.core.workers": "spreads work; results do not depend on the number of workers",
+    "genlab.core.workers": "parallel work; results do not depend on the number of workers",
 }
-"""Modules that change no result of a row that imports or contains them, and why."""
+"""Modules that change no result of the rows that import or contain them, and why."""
 
 DOCUMENTED: Mapping[str, str] = {
     "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
@@ -193,30 +193,30 @@ DOCUMENTED: Mapping[str, str] = {
     "genlab.agent.tools": "descriptions of the tools that a language model calls",
     "genlab.benchmark.judge": "description of the schema of verdicts",
 }
-"""Modules whose docstrings a program reads, and as what: there they count."""
+"""Modules whose docstrings a program reads, and as what: these docstrings are part of digests."""
 
 
 def digest_code(result: str, root: Path | None = None) -> str:
-    """SHA-256 of the code that decides a row of DECIDES, by meaning; see `digest`."""
+    """SHA-256 of the code of a row of DECIDES; see `digest_sources`."""
     return digest_sources(DECIDES[result], root)
 
 
 def add_code(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Add, to the values of params that each stage reads, the digest of its code: key `code`."""
+    """Add the digest of each stage's code, as key `code`, to the params that the stage reads."""
     return {stage: {"code": digest_code(stage), **read} for stage, read in values.items()}
 
 
 def digest_sources(names: Iterable[str], root: Path | None = None) -> str:
-    """SHA-256 of modules, or of packages with all files in them, by meaning.
+    """SHA-256 of the meaning of modules, packages (with all their files) and other files.
 
-    names: dotted, such as `genlab.vae.models`, `stages.train`, or of another file
-    `genlab.agent.templates.model.py.j2`. EXCEPTIONS are left out. root: of a repository, whose
-    sources are read in place of those that run. The digest does not depend on the order of names,
+    names: dotted, such as `genlab.vae.models`, `stages.train` or, for another file,
+    `genlab.agent.templates.model.py.j2`. Modules in EXCEPTIONS are left out. root: repository whose
+    sources are read in place of the running ones. The digest depends neither on the order of names
     nor on the version of Python. Raises ValueError for a name without a file.
     """
     digests: dict[str, str] = {}
     for name in names:
-        base = _base(name, root)
+        base = _find_base(name, root)
         for path in _find_files(name, base):
             relative = path.relative_to(base)
             module = ".".join(relative.with_suffix("").parts)
@@ -227,29 +227,29 @@ def digest_sources(names: Iterable[str], root: Path | None = None) -> str:
 
 
 def describe_syntax(source: str, *, docstrings: bool = False) -> str:
-    """Write down a module's syntax tree, one line per node or value, without what has no effect.
+    """Return a module's syntax tree as text, one line per node or value.
 
     `ast.dump` differs between versions of Python; this omits empty fields, which newer versions
     have more of, and joins the constants of an f-string, which versions split differently.
-    docstrings: whether they count; other bare strings never do.
+    docstrings: whether to include them; other bare strings are always omitted.
     """
     return "\n".join(_describe(ast.parse(source), "", docstrings))
 
 
 def is_documented(module: str) -> bool:
-    """Whether a program reads the docstrings of a module, so that they count."""
+    """Whether a program reads the docstrings of a module; see DOCUMENTED."""
     return any(f"{module}.".startswith(f"{name}.") for name in DOCUMENTED)
 
 
-def _base(name: str, root: Path | None) -> Path:
-    """The folder that a dotted name begins in."""
+def _find_base(name: str, root: Path | None) -> Path:
+    """Folder that a dotted name is relative to."""
     if name.split(".")[0] != PACKAGE.name:
         return root or PACKAGE.parents[1]
     return root / "src" if root else PACKAGE.parent
 
 
 def _find_files(name: str, base: Path) -> list[Path]:
-    """The file of a module, all files of a package, or another file, by its dotted name."""
+    """Find the file of a module, all files of a package, or another file, by its dotted name."""
     parts = name.split(".")
     target = base.joinpath(*parts)
     module = target.with_name(f"{target.name}.py")
@@ -257,7 +257,7 @@ def _find_files(name: str, base: Path) -> list[Path]:
         return [module]
     if target.is_dir():
         return [path for path in target.rglob("*") if path.is_file() and _is_source(path)]
-    for count in range(1, len(parts)):  # a file's name has dots in it
+    for count in range(1, len(parts)):  # a file's name has dots, too
         file = base.joinpath(*parts[:count], ".".join(parts[count:]))
         if file.is_file():
             return [file]
@@ -265,7 +265,7 @@ def _find_files(name: str, base: Path) -> list[Path]:
 
 
 def _is_source(path: Path) -> bool:
-    """Whether a file is a package's own: not hidden, and no cache of bytecode."""
+    """Whether a file is part of a package: neither hidden nor compiled bytecode."""
     return path.suffix != ".pyc" and not path.name.startswith(".")
 
 
@@ -290,7 +290,7 @@ def _describe(value: Any, indent: str, docstrings: bool) -> Iterator[str]:
         for field in sorted(set(value._fields) - SKIPPED_FIELDS):
             content = getattr(value, field, None)
             if isinstance(content, list):
-                content = _effective(value, field, content, docstrings)
+                content = _select_effective(value, field, content, docstrings)
             if content is not None and content != []:
                 yield f"{indent} {field}"
                 yield from _describe(content, indent + "  ", docstrings)
@@ -302,8 +302,8 @@ def _describe(value: Any, indent: str, docstrings: bool) -> Iterator[str]:
         yield f"{indent}{type(value).__name__} {value!r}"
 
 
-def _effective(node: ast.AST, field: str, content: list[Any], docstrings: bool) -> list[Any]:
-    """Elements of a list field that have an effect."""
+def _select_effective(node: ast.AST, field: str, content: list[Any], docstrings: bool) -> list[Any]:
+    """Select the elements of a list field that have an effect."""
     if isinstance(node, ast.JoinedStr):
         return _join_constants(content)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -322,7 +322,7 @@ def _is_bare_string(node: Any) -> bool:
 
 
 def _join_constants(values: list[Any]) -> list[Any]:
-    """Parts of an f-string with neighbouring constants joined, and without empty ones."""
+    """Join neighbouring constants of an f-string, and drop empty ones."""
     joined: list[Any] = []
     for value in values:
         if not isinstance(value, ast.Constant):

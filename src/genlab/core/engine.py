@@ -1,4 +1,4 @@
-"""The machine a run stands on: device, seeds, threads, and where a result came from."""
+"""The machine that a run uses: device, seeds, threads, and the provenance of results."""
 
 import os
 import platform
@@ -24,23 +24,28 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 
 def select_device(name: str) -> torch.device:
-    """The torch device called `name`; `auto` takes cuda, else mps, else cpu.
+    """Return the torch device called `name`; `auto` is cuda if available, else mps, else cpu.
 
-    Raises a `GenlabError` for a device that this machine or this torch has not got.
+    Raises a `GenlabError` for a device that this machine or this build of torch lacks.
     """
-    here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    present = [*filter(here.get, here), "cpu"]
-    if name != "auto" and name not in present:
-        known = ", ".join(["auto", *present])
-        raise GenlabError(f"device must be one of {known} here, got {name!r}", key="device")
-    return torch.device(present[0] if name == "auto" else name)
+    available = ["cpu"]
+    if torch.backends.mps.is_available():
+        available.insert(0, "mps")
+    if torch.cuda.is_available():
+        available.insert(0, "cuda")
+    if name == "auto":
+        return torch.device(available[0])
+    if name not in available:
+        choices = ", ".join(["auto", *available])
+        raise GenlabError(f"device must be one of {choices} here, got {name!r}", key="device")
+    return torch.device(name)
 
 
 def make_deterministic(seed: int, threads: int = 1) -> np.random.Generator:
-    """Seed every generator, ask torch for deterministic algorithms, and set the thread count.
+    """Seed all random generators, make torch deterministic, and set the number of threads.
 
-    Returns a numpy generator of the same seed. The number of threads is part of what makes a
-    floating-point sum the same: `torch_threads` alone changes it for a while.
+    Returns a numpy generator of the same seed. The last digits of a floating-point sum depend on
+    the number of threads, which nothing but `torch_threads` changes afterwards.
     """
     # cuBLAS is deterministic only with this workspace, and only if it is set before its first use.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -62,17 +67,17 @@ def make_deterministic(seed: int, threads: int = 1) -> np.random.Generator:
 
 @contextmanager
 def torch_threads(threads: int) -> Iterator[None]:
-    """Give torch's operators so many threads until the context is left."""
-    before = torch.get_num_threads()
+    """Let torch's operators use `threads` threads inside the context."""
+    previous = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
 
 
 def describe_machine() -> dict[str, Any]:
-    """What the numbers of a run were measured on: CPU, cores, memory in GiB, GPU, versions."""
+    """Describe this machine: CPU, cores, memory in GiB, GPU, platform, versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "cpu": _cpu_model(),
@@ -86,10 +91,11 @@ def describe_machine() -> dict[str, Any]:
 
 
 def collect_provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
-    """Where a result comes from: commit, command, params, data, versions and machine.
+    """Describe where a result comes from: commit, command, params, data, versions and machine.
 
-    `commit` and `dirty` are None outside a git repository. `data` is the SHA-256 of the file
-    `data_path`.
+    `commit` and `dirty` are None outside a git repository. `command` is the command line of this
+    process; like the machine, it is recorded and nothing depends on it. `data` is the SHA-256 of
+    the file `data_path`.
     """
     commit = git.run_git(Path(), "rev-parse", "HEAD")
     changes = git.run_git(Path(), "status", "--porcelain", "--untracked-files=no")
@@ -107,5 +113,5 @@ def collect_provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
 def _cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")  # Linux; platform.processor() is empty there
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
-    found = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    return match[1] if match else platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""User-facing errors: one line that names the place, the value and the fix."""
+"""Errors for users: one line that names the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 INTERRUPTED = "interrupted; finished files are kept, the same command resumes from them"
 
-OUT_OF_MEMORY = ("allocate memory", "out of memory")  # words of torch, on a CPU and on a GPU
+OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in torch's messages: of a CPU, of a GPU
 OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
@@ -39,9 +39,9 @@ OS_FIXES = {
 class GenlabError(Exception):
     """An error that the user can fix.
 
-    message: the one line that is printed. key: the parameter, option or field at fault.
-    path: the file at fault. fix: the command or change that helps. The message already says all
-    three in words; the fields are for programs.
+    message: the line that is printed. key: the parameter, option or field at fault. path: the file
+    at fault. fix: the command or change that helps. The message already contains all three; the
+    attributes are for programs.
     """
 
     def __init__(
@@ -59,56 +59,59 @@ class GenlabError(Exception):
 
 
 def to_genlab_error(
-    error: ValidationError, source: str | Path, known: Iterable[str] = ()
+    error: ValidationError, source: str | Path, valid_keys: Iterable[str] = ()
 ) -> GenlabError:
     """Turn pydantic's error into one line: the first violated rule, and how many more there are.
 
-    known: words that a misspelt key is compared with.
+    valid_keys: names that a misspelt key is compared with.
     """
-    (key, line), *others = list_violations(error, known)
+    (key, line), *others = list_violations(error, valid_keys)
     more = f" (and {len(others)} more)" if others else ""
     return GenlabError(f"{source}: {line}{more}", key=key or None, path=source)
 
 
-def list_violations(error: ValidationError, known: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Key and line of every violated rule, those of misspelt keys before those of missing ones."""
-    found = []
+def list_violations(
+    error: ValidationError, valid_keys: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """List key and message of every violated rule, those of missing keys last."""
+    violations = []
     for rule in sorted(error.errors(), key=lambda rule: rule["type"] == "missing"):
-        key = ".".join(str(part) for part in rule["loc"] if part != "[key]")
+        key = ".".join(str(step) for step in rule["loc"] if step != "[key]")
         line = rule["msg"].removeprefix("Value error, ").replace("Input", key or "it", 1)
         if rule["type"] == "extra_forbidden":
-            line = f"{key} is not a known key{did_you_mean(key.rpartition('.')[2], known)}"
+            suggestion = did_you_mean(key.rpartition(".")[2], valid_keys)
+            line = f"{key} is not a known key{suggestion}"
         elif rule["type"] == "missing":
             line = f"{key} is missing"
         elif rule["type"] == "value_error":  # a rule of ours over several fields of a section
             line = f"{key}.{line}" if key else line
         else:
             line = f"{line if key in line else f'{key}: {line}'}, got {rule['input']!r}"
-        found.append((key, line))
-    return found
+        violations.append((key, line))
+    return violations
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return `"; did you mean beta_max?"`, or nothing where no known word is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return `"; did you mean beta_max?"`, or an empty string if no choice is similar."""
+    matches = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    return f"; did you mean {matches[0]}?" if matches else ""
 
 
 def describe_os_error(error: OSError) -> str:
     """Describe an error of the operating system in one line, with the file and a fix."""
-    where = error.filename if error.filename is not None else "input or output"
-    what = error.strerror or str(error) or type(error).__name__
+    file = error.filename if error.filename is not None else "input or output"
+    reason = error.strerror or str(error) or type(error).__name__
     fix = OS_FIXES.get(error.errno or 0, "check the path and the disk")
-    return f"{where}: {what}; {fix}"
+    return f"{file}: {reason}; {fix}"
 
 
 def run_cli(main: Callable[[], object]) -> None:
-    """Run the command line `main`; where it fails, print one line and exit.
+    """Run the command line `main`; if it fails, print one line and exit.
 
-    Exit status: 2 after a `GenlabError`, an `OSError` or where memory ran out, 130 after Ctrl-C,
-    and `main`'s own where it calls `sys.exit`. Any other exception is a bug and keeps its
-    traceback. A stage ends when dvc does. What a terminal cannot show is printed as an escape such
-    as `\\xeb`, and `--runs=~/runs` means the home folder as `--runs ~/runs` does.
+    The exit status is 2 after a `GenlabError`, an `OSError` or a lack of memory, 130 after Ctrl-C,
+    and `main`'s own if it calls `sys.exit`. Any other exception is a bug and keeps its traceback.
+    A stage of dvc ends when dvc does. Characters that the terminal cannot show are printed as
+    escapes such as `\\xeb`. `--runs=~/runs` means the home folder, as `--runs ~/runs` does.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -134,17 +137,19 @@ def run_cli(main: Callable[[], object]) -> None:
 
 
 def _expand_home(argument: str) -> str:
-    """An option's value with `~` as the home folder, where a shell expands lone words alone."""
-    option, separator, value = argument.partition("=~")
-    whole = option.startswith("--") and separator and value[:1] in ("", "/")
-    return f"{option}={os.path.expanduser('~' + value)}" if whole else argument
+    """Expand `~` in `--option=~/path`; a shell expands it only at the start of a word."""
+    option, separator, rest = argument.partition("=~")
+    if option.startswith("--") and separator and rest[:1] in ("", "/"):
+        return f"{option}={os.path.expanduser('~' + rest)}"
+    return argument
 
 
 def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out, or the error followed from that, as in closing a half-written zip."""
+    """Whether memory ran out, also if another error followed, such as closing a truncated zip."""
     while error is not None:
-        said = isinstance(error, RuntimeError) and any(w in str(error) for w in OUT_OF_MEMORY)
-        if said or isinstance(error, MemoryError):
+        if isinstance(error, MemoryError):
+            return True
+        if isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY):
             return True
         error = error.__context__
     return False

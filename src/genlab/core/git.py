@@ -1,4 +1,4 @@
-"""Questions to git."""
+"""Read from, and clone, git repositories."""
 
 import os
 import subprocess
@@ -6,47 +6,47 @@ from pathlib import Path
 
 from genlab.core.errors import GenlabError
 
-PATIENCE = 60.0  # seconds; what is asked here is read from git's own files in milliseconds
+TIMEOUT = 60.0  # seconds; git reads what is asked of it here from its files in milliseconds
 
 
 def run_git(root: Path, *arguments: str) -> bytes | None:
-    """The output of `git ARGUMENTS` in `root`; None where it fails or there is no git."""
+    """Return the output of `git ARGUMENTS` in `root`; None if it fails or git is missing."""
     try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, timeout=TIMEOUT)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
 
 
-def list_files(root: Path, *places: str) -> list[str]:
-    """Files below `places` (all, where none are named) that git tracks or would add."""
-    command = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *places]
-    listed = os.fsdecode(run_git(root, *command) or b"").split("\0")
-    return sorted(name for name in listed if (root / name).is_file())
+def list_files(root: Path, *paths: str) -> list[str]:
+    """List files below `paths` (by default all) that git tracks or would add."""
+    command = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", *paths]
+    names = os.fsdecode(run_git(root, *command) or b"").split("\0")
+    return sorted(name for name in names if (root / name).is_file())
 
 
-def describe_commit(root: Path, *places: str) -> str:
-    """Short name of the current commit, ending in `-dirty` where `places` have changed since.
+def describe_commit(root: Path, *paths: str) -> str:
+    """Return the current commit's short hash, with `-dirty` if `paths` have changed since.
 
     Empty outside a repository.
     """
     commit = run_git(root, "rev-parse", "--short=8", "HEAD")
     if commit is None:
         return ""
-    changes = run_git(root, "status", "--porcelain", "--", *places)
+    changes = run_git(root, "status", "--porcelain", "--", *paths)
     return commit.decode().strip() + ("-dirty" if changes else "")
 
 
 def resolve_commit(root: Path, commit: str) -> str:
-    """Full name of a commit. Raises a GenlabError where there is none."""
-    name = run_git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
-    if name is None:
-        raise GenlabError(f"{commit or 'nothing'} is no commit here; see: git log", key="commit")
-    return name.decode().strip()
+    """Return the full hash of a commit. Raises a GenlabError if there is no such commit."""
+    full_hash = run_git(root, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if full_hash is None:
+        raise GenlabError(f"{commit!r} is not a commit of {root}; see: git log", key="commit")
+    return full_hash.decode().strip()
 
 
 def clone_at(root: Path, commit: str, target: Path) -> None:
-    """Clone a repository into `target`, with a commit checked out; objects are shared."""
+    """Clone a repository into `target` and check a commit out; git objects are shared."""
     for command in (
         ["git", "clone", "--quiet", "--shared", str(root), str(target)],
         ["git", "-C", str(target), "checkout", "--quiet", commit],

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and checked when they are read."""
+"""Write files atomically; check files when they are read."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:  # importing it takes a tenth of a second
 
 HEADER = "header"
 UNFINISHED = Path("data/.making")
-"""What a killed run has finished, by a digest of its params; git ignores it."""
+"""Folder of what killed runs have finished, by a digest of their params; git ignores it."""
 
 Array: TypeAlias = "npt.NDArray[Any]"
 
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; on success it is synced to disk and renamed to it.
+    """Yield a temporary path beside `path`; on success, sync it to disk and rename it to `path`.
 
-    Whatever the block raises, the temporary file is removed and `path` keeps what it held. An
-    `OSError` without a file name, such as a full disk in the middle of a write, comes out as one
-    that names `path`. Missing parent folders are made.
+    If the block raises, the temporary file is removed and `path` keeps its content. An `OSError`
+    without a file name, such as a full disk in the middle of a write, is raised as one that names
+    `path`. Missing parent folders are made.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -61,18 +61,21 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write `data` to `path`, whole or not at all."""
+    """Write `data` to `path` atomically."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` to `path` as UTF-8, whole or not at all."""
+    """Write `text` to `path` atomically, as UTF-8."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: str | Path, value: object) -> None:
-    """Write `value` as indented JSON; NaN and infinity are refused, since JSON has neither."""
+    """Write `value` atomically as indented JSON.
+
+    Raises a `GenlabError` for NaN and infinity, which JSON lacks, and for what is not JSON.
+    """
     try:
         text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
     except (ValueError, TypeError) as error:
@@ -81,22 +84,28 @@ def write_json(path: str | Path, value: object) -> None:
 
 
 def read_json(path: str | Path, *, producer_command: str, kind: str | None = None) -> Any:
-    """Read a JSON file; `producer_command` is the command that makes it, named in every error.
+    """Read a JSON file.
 
-    With `kind`, the file must hold an object whose key `kind` says the same.
+    producer_command: the command that makes the file; every error names it. kind: if given, the
+    file must hold an object whose key `kind` has this value. Raises a `GenlabError` for a missing,
+    truncated or foreign file.
     """
     try:
         value = json.loads(_read(path, producer_command))
     except (ValueError, RecursionError) as error:
         raise file_error(path, f"is truncated or not JSON ({error})", producer_command) from error
-    found = value.get("kind") if isinstance(value, dict) else None
-    if kind is not None and found != kind:
-        raise file_error(path, f"holds {found or 'something else'}, not {kind}", producer_command)
+    stored_kind = value.get("kind") if isinstance(value, dict) else None
+    if kind is not None and stored_kind != kind:
+        fault = f"holds {stored_kind or 'something else'}, not {kind}"
+        raise file_error(path, fault, producer_command)
     return value
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file of keys and values that git holds; a key that stands twice is an error."""
+    """Read a YAML mapping from a file that git tracks. Raises a `GenlabError` of one line.
+
+    A duplicate key is an error.
+    """
     restore = f"git checkout -- {path}"
     try:
         values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
@@ -118,13 +127,13 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def encode_npz(arrays: Mapping[str, Array], *, kind: str, version: int = 1) -> bytes:
-    """Named arrays as a compressed `.npz`; numpy dates its entries 1980, so bytes repeat.
+    """Encode named arrays as a compressed `.npz`; equal arrays give equal bytes.
 
-    Beside the arrays stands a text entry `header`, JSON with `kind` and `version`, which `read_npz`
-    checks. `numpy.load` reads the file as it is. Arrays of Python objects are refused.
+    An additional text entry `header` holds `kind` and `version` as JSON, which `read_npz` checks.
+    `numpy.load` can read the file, too. Arrays of Python objects are refused.
     """
     if HEADER in arrays:
-        raise ValueError(f"an array cannot be called {HEADER!r}: that entry is the format's")
+        raise ValueError(f"an array cannot be called {HEADER!r}, which is the format's own entry")
     import numpy as np
 
     header = np.array(json.dumps({"kind": kind, "version": version}))
@@ -136,7 +145,7 @@ def encode_npz(arrays: Mapping[str, Array], *, kind: str, version: int = 1) -> b
 def write_npz(
     path: str | Path, arrays: Mapping[str, Array], *, kind: str, version: int = 1
 ) -> None:
-    """Write `encode_npz` of the arrays, whole or not at all."""
+    """Write `encode_npz` of the arrays atomically."""
     write_bytes(path, encode_npz(arrays, kind=kind, version=version))
 
 
@@ -148,11 +157,12 @@ def read_npz(
     producer_command: str,
     version: int = 1,
 ) -> dict[str, Array]:
-    """Read the arrays `keys` of a `.npz`; `producer_command` is the command that makes such a file.
+    """Read the arrays `keys` of a `.npz` file; nothing is unpickled.
 
-    With `kind=None` any `.npz` with these keys will do (a file that people bring along); otherwise
-    its header must say `kind` and `version`. Raises a `GenlabError` for a missing, truncated or
-    foreign file, a missing key, another kind or version. Never unpickles.
+    kind: if None, any `.npz` with these keys is accepted, such as a user's own; else the header
+    must hold this `kind` and `version`. producer_command: the command that makes the file; every
+    error names it. Raises a `GenlabError` for a missing, truncated or foreign file, a missing key,
+    another kind or version.
     """
     import numpy as np
 
@@ -166,11 +176,11 @@ def read_npz(
             arrays = {key: archive[key] for key in keys if key in names}
     except Exception as error:  # numpy and zipfile raise almost anything on a damaged file
         reason = " ".join(str(error).split())[:80] or type(error).__name__
-        what = f"is truncated or no .npz of plain arrays ({reason})"
-        raise file_error(path, what, producer_command) from error
-    wanted = {"kind": kind, "version": version}
-    if kind is not None and header != wanted:
-        raise file_error(path, f"must hold {wanted}, found {header}", producer_command)
+        fault = f"is truncated or no .npz of plain arrays ({reason})"
+        raise file_error(path, fault, producer_command) from error
+    expected = {"kind": kind, "version": version}
+    if kind is not None and header != expected:
+        raise file_error(path, f"must hold {expected}, found {header}", producer_command)
     for key in keys:
         if key not in arrays:
             raise file_error(
@@ -180,7 +190,7 @@ def read_npz(
 
 
 def map_npy(path: str | Path, *, producer_command: str) -> Array:
-    """The array of a `.npy`, mapped and not writable: it may be larger than memory."""
+    """Map the array of a `.npy` file, read-only; it may be larger than memory."""
     import numpy as np
 
     try:
@@ -209,7 +219,7 @@ def _read(path: str | Path, producer_command: str) -> bytes:
         raise file_error(path, "is missing", producer_command) from error
 
 
-def file_error(path: str | Path, what: str, producer_command: str) -> GenlabError:
-    """The error of a file that has to be made, or made again."""
-    line = f"{path} {what}; make it with: {producer_command}"
+def file_error(path: str | Path, fault: str, producer_command: str) -> GenlabError:
+    """Return the error of a missing or unusable file; it names the command that makes the file."""
+    line = f"{path} {fault}; make it with: {producer_command}"
     return GenlabError(line, path=path, fix=producer_command)

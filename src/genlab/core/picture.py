@@ -1,6 +1,6 @@
-"""One picture, decoded as it is meant to be seen: upright, in sRGB, its first frame.
+"""Decode a picture as it is meant to be seen: upright, in sRGB, one frame.
 
-Not protected: a decoder's memory, which reaches about 4 bytes per pixel.
+Not protected: the memory of decoders, which is up to about 4 bytes per pixel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from genlab.core.errors import GenlabError
 
 Pixels = npt.NDArray[Any]
 
-# Of Pillow, those that decode in the process and need no program beside it.
+# Formats of Pillow that it decodes in this process, without another program.
 FORMATS = (
     "JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF",
     "TGA", "ICO",
@@ -29,10 +29,10 @@ SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".dib", ".tif", ".tiff",
     ".ppm", ".pgm", ".pbm", ".pnm", ".jp2", ".j2k", ".avif", ".heic", ".heif", ".tga", ".ico",
 )  # fmt: skip
-MAX_PIXELS = 300_000_000  # of a picture that is decoded; larger ones are refused
-ORIENTATION = 0x0112  # EXIF's tag
-MIN_IS_WHITE = 0  # of TIFF's tag PhotometricInterpretation
-MARGIN = 2  # JPEG is decoded at no less than so many times the side that is asked for
+MAX_PIXELS = 300_000_000  # larger pictures are refused
+ORIENTATION = 0x0112  # tag of EXIF
+MIN_IS_WHITE = 0  # value of TIFF's tag PhotometricInterpretation
+MARGIN = 2  # a JPEG is decoded at this many times the requested side, or more
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 STARTS = (
     b"\xff\xd8\xff", b"\x89PNG\r\n", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"P1", b"P2", b"P3", b"P4",
@@ -45,9 +45,10 @@ EIGHT_BITS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "CMYK", "Y
 class DecodedPicture:
     """A decoded picture.
 
-    pixels: (height, width, 1 or 3); uint8, or what a deeper file holds: uint16, int32 or float32,
-    whose scale the file does not say. size: width and height of the file's picture, upright.
-    traits: what was done or left, such as `rotated`, `16 bits`, `profile`, `transparent`, `frames`.
+    pixels: (height, width, 1 or 3); uint8, or uint16, int32 or float32 if the file has more than 8
+    bits, on a scale that the file does not state. size: width and height of the file's picture,
+    upright. traits: properties and conversions, such as `rotated`, `16 bits`, `profile`,
+    `transparent`, `frames`.
     """
 
     pixels: Pixels
@@ -56,11 +57,11 @@ class DecodedPicture:
 
 
 class UnreadablePictureError(GenlabError):
-    """A picture that cannot be read."""
+    """A picture cannot be read."""
 
 
 def is_picture(start: bytes) -> bool:
-    """Whether a file that starts so (16 bytes do) is a picture, whatever its name ends in."""
+    """Whether a file is a picture, by its first 16 bytes and whatever its name."""
     if start[4:8] == b"ftyp":
         return start[8:12] in (*HEIF_BRANDS, b"avif", b"avis")
     return start.startswith(STARTS) or (start[:4] == b"RIFF" and start[8:12] == b"WEBP")
@@ -71,22 +72,25 @@ def decode(
 ) -> DecodedPicture:
     """Decode an encoded picture.
 
-    frame: number of the frame or page. side: of the square that it will be reduced to; a JPEG is
-    then decoded at MARGIN times that or more; 0: whole. background: colour behind transparent
-    pixels. Raises UnreadablePictureError, naming `name`.
+    side: side of the square that the picture will be reduced to, so that a JPEG can be decoded at a
+    reduced size, MARGIN times that or more; 0 decodes at full size. background: colour behind
+    transparent pixels. frame: number of the frame or page. Raises UnreadablePictureError, which
+    contains `name`.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes, which are checked, and of damaged metadata
+            warnings.simplefilter("ignore")  # about sizes, which are checked, and damaged metadata
             return _decode(data, side, background, frame)
     except UnreadablePictureError as error:
         raise UnreadablePictureError(f"{name}: {error}", path=name, fix=error.fix) from error
-    except Exception as error:  # decoders raise whatever their libraries do
+    except Exception as error:  # decoders raise exceptions of many libraries
         reason = " ".join(str(error).split())[:160] or type(error).__name__
-        raise UnreadablePictureError(f"{name}: {_explain(data, reason)}", path=name) from error
+        raise UnreadablePictureError(
+            f"{name}: {_explain_failure(data, reason)}", path=name
+        ) from error
 
 
-def _explain(data: bytes, reason: str) -> str:
+def _explain_failure(data: bytes, reason: str) -> str:
     if not data:
         return "it is empty"
     if data[4:8] == b"ftyp" and data[8:12] in HEIF_BRANDS and not _has_heif():
@@ -97,17 +101,17 @@ def _explain(data: bytes, reason: str) -> str:
 
 
 def count_frames(data: bytes) -> int:
-    """Number of frames or pages of an encoded picture; 1 where it cannot be opened."""
+    """Return the number of frames or pages of an encoded picture; 1 if it cannot be opened."""
     try:
         with Image.open(io.BytesIO(data), formats=_formats()) as image:
             return int(getattr(image, "n_frames", 1))
-    except Exception:  # decoders raise whatever their libraries do; decode() says what is wrong
+    except Exception:  # decoders raise exceptions of many libraries; decode() explains them
         return 1
 
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Those of FORMATS that this Pillow opens."""
+    """List the FORMATS that the installed Pillow can open."""
     _has_heif()
     Image.init()
     return tuple(name for name in FORMATS if name in Image.OPEN)
@@ -115,7 +119,7 @@ def _formats() -> tuple[str, ...]:
 
 @cache
 def _has_heif() -> bool:
-    """Let Pillow open HEIC where pillow-heif is installed."""
+    """Register HEIC with Pillow; whether pillow-heif is installed."""
     try:
         from pillow_heif import register_heif_opener
     except ImportError:
@@ -125,14 +129,14 @@ def _has_heif() -> bool:
 
 
 def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPicture:
-    # Above twice this Pillow refuses a picture before its size is known.
+    # Pillow refuses a picture of more than twice this, before its size can be checked here.
     Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
     with Image.open(io.BytesIO(data), formats=_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
-            most = f"at most {MAX_PIXELS // 10**6} million are read"
+            limit = f"at most {MAX_PIXELS // 10**6} million are read"
             raise UnreadablePictureError(
-                f"it has {width} × {height} pixels; {most}", fix="reduce it"
+                f"it has {width} × {height} pixels; {limit}", fix="reduce it"
             )
         traits = ["frames"] if getattr(image, "n_frames", 1) > 1 else []
         if frame:
@@ -143,36 +147,37 @@ def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPictu
             scale = MARGIN * side / min(width, height)
             image.draft(None, (int(width * scale), int(height * scale)))
             traits += ["reduced"] if image.size != (width, height) else []
-        orientation = image.getexif().get(ORIENTATION, 1)  # before load(), which turns TIFF
+        orientation = image.getexif().get(ORIENTATION, 1)  # before load(), which rotates a TIFF
         image.load()
         upright = image if orientation == 1 else ImageOps.exif_transpose(image)
         size = (height, width) if orientation in (5, 6, 7, 8) else (width, height)
         traits += ["rotated"] if orientation in range(2, 9) else []
         if upright.mode not in EIGHT_BITS:
             pixels = np.asarray(upright)
-            kind = pixels.dtype.newbyteorder("=")
-            if upright.mode == "I" and image.format in ("PPM", "PNG"):  # 16 bits, as Pillow reads
-                kind = np.dtype(np.uint16)
-            traits.append(describe_depth(kind))
-            return DecodedPicture(pixels.astype(kind)[..., None], size, tuple(traits))
+            dtype = pixels.dtype.newbyteorder("=")
+            if upright.mode == "I" and image.format in ("PPM", "PNG"):  # 16 bits, read as 32
+                dtype = np.dtype(np.uint16)
+            traits.append(describe_depth(dtype))
+            return DecodedPicture(pixels.astype(dtype)[..., None], size, tuple(traits))
         plain = make_plain(upright, background, traits)
         pixels = np.asarray(plain)
         return DecodedPicture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
 
 
-def describe_depth(kind: np.dtype[Any]) -> str:
-    """A trait for a type of more than 8 bits: `16 bits`, `floats`."""
-    return "floats" if kind.kind == "f" else f"{8 * kind.itemsize} bits"
+def describe_depth(dtype: np.dtype[Any]) -> str:
+    """Return the trait of a type of more than 8 bits: `16 bits`, `32 bits` or `floats`."""
+    return "floats" if dtype.kind == "f" else f"{8 * dtype.itemsize} bits"
 
 
 def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.Image:
-    """A picture of 8 bits as L or RGB in sRGB; adds to `traits`."""
+    """Convert an image of 8 bits to L or RGB in sRGB; append what was done to `traits`."""
     icc = image.info.get("icc_profile")
     alpha = None
     if image.has_transparency_data:
-        layered = image.convert("RGBA")
-        alpha, image = layered.getchannel("A"), layered.convert("RGB")
-        if alpha.getextrema()[0] == 255:
+        rgba = image.convert("RGBA")
+        image = rgba.convert("RGB")
+        alpha = rgba.getchannel("A")
+        if alpha.getextrema()[0] == 255:  # opaque everywhere
             alpha = None
     if image.mode in ("CMYK", "P", "1"):
         traits.append({"CMYK": "CMYK", "P": "palette", "1": "1 bit"}[image.mode])
@@ -189,9 +194,9 @@ def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.
 
 @cache
 def _is_srgb(icc: bytes) -> bool:
-    """Whether a profile's colours are sRGB's to a level or two.
+    """Whether a profile's colours are those of sRGB, within two levels.
 
-    Names do not tell: "GIMP built-in Linear sRGB" is another curve.
+    Names of profiles do not tell: "GIMP built-in Linear sRGB" has another curve.
     """
     levels = np.linspace(0, 255, 18).round().astype(np.uint8)
     probe = np.stack(np.meshgrid(levels, levels, levels[::4]), axis=-1).reshape(18, -1, 3)
@@ -203,7 +208,7 @@ def _is_srgb(icc: bytes) -> bool:
 
 
 def _convert_profile(image: Image.Image, icc: bytes, traits: list[str]) -> Image.Image:
-    """Convert colours to sRGB; a picture whose profile is damaged or of other colours stays."""
+    """Convert colours to sRGB; a picture whose profile cannot be applied is left unchanged."""
     try:
         converted = _to_srgb(image, icc)
     except (ImageCms.PyCMSError, OSError, ValueError):
@@ -220,13 +225,13 @@ def _to_srgb(image: Image.Image, icc: bytes) -> Image.Image:
 
 
 def _is_deep(image: Image.Image) -> bool:
-    """Whether a TIFF holds more than 8 bits, or samples that Pillow may misread."""
+    """Whether a TIFF has more than 8 bits per sample; Pillow may misread these."""
     bits = image.tag_v2.get(258, (1,))  # type: ignore[attr-defined]
     return bool(max(bits if isinstance(bits, tuple) else (bits,)) > 8)
 
 
 def _decode_tiff(data: bytes, traits: list[str], page: int) -> DecodedPicture:
-    """A page of a TIFF of more than 8 bits, by tifffile."""
+    """Decode a page of a TIFF of more than 8 bits with tifffile."""
     import tifffile
 
     with tifffile.TiffFile(io.BytesIO(data)) as file:
@@ -234,7 +239,7 @@ def _decode_tiff(data: bytes, traits: list[str], page: int) -> DecodedPicture:
 
 
 def read_page(page: Any, traits: Sequence[str] = ()) -> DecodedPicture:
-    """Read a page of a TIFF that tifffile has opened, upright. Raises what its decoders do."""
+    """Decode an open page of tifffile, upright. Raises the exceptions of its decoders."""
     pixels = page.asarray()
     if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
         pixels = np.moveaxis(pixels, page.axes.index("S"), -1)
@@ -242,18 +247,21 @@ def read_page(page: Any, traits: Sequence[str] = ()) -> DecodedPicture:
         pixels = np.iinfo(pixels.dtype).max - pixels
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     orientation = page.tags.get(ORIENTATION)
-    turn = int(orientation.value) if orientation else 1
-    pixels = turn_upright(pixels, turn)
-    deep = [] if pixels.dtype == np.uint8 else [describe_depth(pixels.dtype)]
-    found = [*traits, *deep, *(["rotated"] if turn > 1 else [])]
+    exif_orientation = int(orientation.value) if orientation else 1
+    pixels = turn_upright(pixels, exif_orientation)
+    page_traits = list(traits)
+    if pixels.dtype != np.uint8:
+        page_traits.append(describe_depth(pixels.dtype))
+    if exif_orientation > 1:
+        page_traits.append("rotated")
     if pixels.shape[2] not in (1, 3):  # alpha, or further samples
         pixels = pixels[..., : 3 if pixels.shape[2] > 3 else 1]
-        found.append("samples left")
-    return DecodedPicture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(found))
+        page_traits.append("samples left")
+    return DecodedPicture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(page_traits))
 
 
 def turn_upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Turn and mirror pixels (height, width, channels) by the orientation of EXIF, 1 to 8."""
+    """Rotate and mirror pixels (height, width, channels) by an EXIF orientation, 1 to 8."""
     if orientation >= 5:
         pixels = pixels.swapaxes(0, 1)
     if orientation in (2, 3, 6, 7):

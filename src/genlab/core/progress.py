@@ -1,4 +1,4 @@
-"""Progress bars: live on a terminal, a line every ten seconds in a log."""
+"""Progress bars: live on a terminal, one line every ten seconds in a log."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, TextIO
 from tqdm import tqdm
 
 LOG_SECONDS = 10.0
-# tqdm prints an empty bar at once unless there is a delay, and a last line unless it is noticeable.
+# Any delay keeps tqdm from printing an empty bar at once; a longer one would drop the last line.
 NO_EMPTY_BAR = 1e-9
-# tqdm's own thread redraws bars whose steps grow slow; it warns where there is no memory for it.
+# tqdm's thread, which redraws bars whose steps become slow, warns if there is no memory for it.
 tqdm.monitor_interval = 0
 
 
 class _LogLines:
-    """A stream that takes tqdm's redrawn line as lines of their own."""
+    """A stream that writes each redrawn bar of tqdm as a line."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -30,12 +30,12 @@ class _LogLines:
 
 
 def progress(iterable: Iterable[Any] | None = None, **options: Any) -> tqdm[Any]:
-    """Return a tqdm bar with `options`; where stderr is no terminal, it prints lines.
+    """Return a tqdm bar with `options`; if stderr is not a terminal, the bar prints lines.
 
-    In a log there is one line every LOG_SECONDS and one at the end, the latter not with
-    `leave=False`. `set_postfix` needs `refresh=False`, or prints another line.
+    A log gets one line every LOG_SECONDS and, unless `leave=False`, one at the end. Call
+    `set_postfix` with `refresh=False`: it would print another line.
     """
     if not sys.stderr.isatty():
-        every = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}
-        options = {"file": _LogLines(sys.stderr), "ncols": 100, **every, **options}
-    return tqdm(iterable, miniters=1, **options)  # each step looks at the clock
+        timing = {"mininterval": LOG_SECONDS, "maxinterval": LOG_SECONDS, "delay": NO_EMPTY_BAR}
+        options = {"file": _LogLines(sys.stderr), "ncols": 100, **timing, **options}
+    return tqdm(iterable, miniters=1, **options)  # the clock is checked at each step

@@ -1,4 +1,4 @@
-"""Lifetimes: a stage ends with dvc and records what it took; processes of a pool end on request."""
+"""Lifetimes of processes: a stage ends with dvc and logs its time; a pool ends on request."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 STAGES_LOG = Path("runs/stages.jsonl")
-DVC = "GENLAB_DVC"  # set by scripts/python: the process of dvc
-STAGE = "DVC_STAGE"  # set by dvc
-POLL = 0.5  # seconds between two looks at the parent
+DVC = "GENLAB_DVC"  # environment variable, set by scripts/python: the process of dvc
+STAGE = "DVC_STAGE"  # environment variable, set by dvc
+POLL = 0.5  # seconds between two checks of the parent
 ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
 IMPORTED = time.time()
-# Of `read_status`; CPU_FIELDS are the process's own times and CHILDREN_FIELDS.
-PARENT_FIELD, CPU_FIELDS, CHILDREN_FIELDS, START_FIELD = 0, slice(10, 14), slice(12, 14), 18
-PATIENCE = 5.0  # seconds for a pool's own thread to see that its processes are dead
+# Indices into what `read_status` returns.
+PARENT_FIELD = 0
+CPU_FIELDS = slice(10, 14)  # of the process itself, and of its children that have ended
+CHILDREN_FIELDS = slice(12, 14)  # of the latter alone
+START_FIELD = 18
+JOIN_SECONDS = 5.0  # within which a pool's thread notices that its processes are dead
 
 
 @contextmanager
 def dvc_stage() -> Iterator[None]:
-    """End with dvc, where dvc started this process; on leaving, append a line to `STAGES_LOG`.
+    """End this process when dvc ends; on success, append a line to `STAGES_LOG`.
 
-    A line is a JSON object: `stage`, `dataset` (null where the stage has none), `started` (seconds
+    A line is a JSON object: `stage`, `dataset` (null if the stage has none), `started` (seconds
     since the epoch), `seconds` (wall time since the process started, imports included) and
-    `cpu_seconds` (of this process and of all that it started). A stage that fails leaves none.
+    `cpu_seconds` (of this process and all its descendants). A stage that fails leaves no line.
     Nothing happens in a process that `scripts/python` did not start for dvc.
     """
-    dvc = os.environ.pop(DVC, "")  # not for processes that are started here
+    dvc = os.environ.pop(DVC, "")  # processes that are started from here are not stages
     if not dvc:
         yield
         return
@@ -49,9 +52,10 @@ def dvc_stage() -> Iterator[None]:
 
 
 def _follow(dvc: int) -> None:
-    """Exit when dvc has ended, however it did.
+    """Exit when dvc has ended, for whatever reason.
 
-    Linux can send a signal then, but would send it when the *thread* ends that started the stage.
+    A parent-death signal of Linux would come too early: when the *thread* that started the stage
+    ends.
     """
     while _find_dvc() == dvc:
         time.sleep(POLL)
@@ -65,10 +69,10 @@ def _end_stage() -> None:
 
 
 def _find_dvc() -> int:
-    """Return the nearest ancestor that dvc did not start for the stage.
+    """Return the nearest ancestor process that dvc did not start for the stage.
 
-    Some shells (dash, fish) wait for the command that dvc gave them instead of becoming it. Where
-    there is no /proc, such a shell counts as dvc.
+    Some shells (dash, fish) wait for dvc's command as a child process; they are skipped. Without
+    /proc, such a shell counts as dvc.
     """
     process = os.getppid()
     with suppress(OSError):
@@ -78,46 +82,46 @@ def _find_dvc() -> int:
 
 
 def read_status(process: int | str) -> list[int]:
-    """Return the numbers of /proc/PROCESS/stat that follow its name and state (see proc(5))."""
+    """Return the numbers in /proc/PROCESS/stat that follow name and state, see proc(5)."""
     status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     return [int(field) for field in status.rpartition(")")[2].split()[1:]]
 
 
 def _append_line() -> None:
     name, _, dataset = os.environ[STAGE].rpartition(":")[2].partition("@")
-    usage = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    ended = sum(used.ru_utime + used.ru_stime for used in usage)
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    cpu_seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     started = _find_start()
     line = {
         "stage": name,
         "dataset": dataset or None,
         "started": round(started, 2),
         "seconds": round(time.time() - started, 2),
-        "cpu_seconds": round(ended + _measure_children("self"), 2),
+        "cpu_seconds": round(cpu_seconds + _measure_running_children("self"), 2),
     }
     STAGES_LOG.parent.mkdir(exist_ok=True)
     with STAGES_LOG.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
 
 
-def _measure_children(process: int | str) -> float:
-    """Return CPU seconds of the running descendants of a process and of those they waited for.
+def _measure_running_children(process: int | str) -> float:
+    """Return the CPU seconds of the running descendants of a process; 0 without /proc.
 
-    The server that forks processes for a pool is such a child. Without /proc it is 0.
+    The server that forks the processes of a pool is such a child.
     """
     seconds = 0.0
     for thread in Path(f"/proc/{process}/task").glob("*"):
         with suppress(OSError):  # it has just ended
             for child in map(int, (thread / "children").read_text(encoding="ascii").split()):
                 ticks = sum(read_status(child)[CPU_FIELDS])
-                seconds += ticks / os.sysconf("SC_CLK_TCK") + _measure_children(child)
+                seconds += ticks / os.sysconf("SC_CLK_TCK") + _measure_running_children(child)
     return seconds
 
 
 def _find_start() -> float:
-    """Return when this process started, in seconds since the epoch.
+    """Return the time at which this process started, in seconds since the epoch.
 
-    Without /proc it is the time at which this module was imported.
+    Without /proc, the time at which this module was imported.
     """
     with suppress(OSError):
         booted = read_status("self")[START_FIELD] / os.sysconf("SC_CLK_TCK")
@@ -127,9 +131,9 @@ def _find_start() -> float:
 
 
 def follow_parent() -> None:
-    """Exit when the parent process ends: for the processes of a pool, at their start.
+    """Exit this process when its parent ends; an initialiser for processes of a pool.
 
-    They would wait for work that nobody sends.
+    Otherwise they would wait forever for work.
     """
     parent = multiprocessing.parent_process()
 
@@ -142,10 +146,10 @@ def follow_parent() -> None:
 
 
 def kill_pool(pool: ProcessPoolExecutor) -> None:
-    """End a pool, whatever its processes do.
+    """Kill the processes of a pool and wait for its thread.
 
-    One that hangs or works on would hold up the end of this program; the executor has no word for
-    killing its processes before Python 3.14. Its thread is waited for: at the end of the program
+    A process that hangs or goes on working would delay the end of this program, and before Python
+    3.14 an executor cannot kill its processes. Its thread has to end now: at the end of the program
     the interpreter would wake it through a pipe that it is just closing.
     """
     processes = list((getattr(pool, "_processes", None) or {}).values())
@@ -154,4 +158,4 @@ def kill_pool(pool: ProcessPoolExecutor) -> None:
     for process in processes:
         process.kill()
     if thread is not None:
-        thread.join(PATIENCE)
+        thread.join(JOIN_SECONDS)

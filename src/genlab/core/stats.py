@@ -1,7 +1,7 @@
 """95 % intervals: Wilson for rates, percentile bootstrap over items or groups, Student over seeds.
 
-Bootstrapped statistics are functions of sums over items (hits, cells, nats): one matrix product of
-the resampling weights with the items' terms gives the sums of all resamples at once.
+Bootstrapped statistics are functions of sums over items (hits, cells, nats): a matrix product of
+resampling weights with the items' terms gives the sums of many resamples at once.
 """
 
 import math
@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 Interval = dict[str, float | int]
 
 CHUNK = 64
-"""Resamples per matrix product: bounds the memory at CHUNK x n weights."""
+"""Resamples per matrix product; bounds the memory at CHUNK x n weights."""
 
 
 def bootstrap_sums(
@@ -24,17 +24,18 @@ def bootstrap_sums(
 ) -> Floats:
     """Sum `terms` over `bootstrap` resamples of its rows (Efron 1979).
 
-    terms: (n, m), one row per item. groups: (n,), what each item belongs to; items of a group are
-    not independent, so that whole groups are resampled. Returns (bootstrap, m). Raises ValueError
-    without rows.
+    terms: (n, m), one row per item. groups: (n,), the group of each item; if given, whole groups
+    are resampled, since items of a group are not independent. Returns (bootstrap, m). Raises
+    ValueError if there are no rows.
     """
     rows = np.asarray(terms, dtype=np.float64)
     if rows.ndim != 2 or not len(rows):
         raise ValueError(f"terms must be (n, m) with n >= 1, got {rows.shape}")
     if groups is not None:
-        _, places = np.unique(groups, return_inverse=True)
-        items, rows = rows, np.zeros((places.max() + 1, rows.shape[1]))
-        np.add.at(rows, places, items)
+        _, group_indices = np.unique(groups, return_inverse=True)
+        group_sums = np.zeros((group_indices.max() + 1, rows.shape[1]))
+        np.add.at(group_sums, group_indices, rows)
+        rows = group_sums
     n = len(rows)
     rng = np.random.default_rng(seed)
     sums = np.empty((bootstrap, rows.shape[1]))
@@ -47,10 +48,10 @@ def bootstrap_sums(
 
 
 def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = 0.95) -> Interval:
-    """Percentile interval of resampled statistics; `n` is the number of resampled items.
+    """Percentile interval of a statistic over resamples; `n` is the number of resampled items.
 
-    Resamples in which the statistic is undefined (nan) are left out. Raises ValueError when all
-    are undefined.
+    Resamples in which the statistic is undefined (nan) are left out. Raises ValueError if it is
+    undefined in all of them.
     """
     values = np.asarray(resampled, dtype=np.float64)
     values = values[~np.isnan(values)]
@@ -77,14 +78,15 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
 
     Unlike the bootstrap's, it does not shrink to a point at rates of 0 and 1.
     """
-    found = binomtest(int(successes), int(n)).proportion_ci(level, method="wilson")
-    return {"low": float(found.low), "high": float(found.high), "n": int(n)}
+    interval = binomtest(int(successes), int(n)).proportion_ci(level, method="wilson")
+    return {"low": float(interval.low), "high": float(interval.high), "n": int(n)}
 
 
 def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) -> dict[str, Any]:
-    """Means over items of each column, (n,), with `n` and bootstrap `intervals` by name."""
+    """Mean of each column of shape (n,), with `n` and the bootstrap `intervals` by name."""
     rows = np.stack(list(columns.values()), axis=1).astype(np.float64)
-    n, means = len(rows), rows.mean(axis=0).tolist()
+    n = len(rows)
+    means = rows.mean(axis=0).tolist()
     resampled = bootstrap_sums(rows, bootstrap=bootstrap, seed=seed).T / n
     intervals = percentile_intervals(dict(zip(columns, resampled, strict=True)), n)
     return {**dict(zip(columns, means, strict=True)), "n": n, "intervals": intervals}
@@ -93,27 +95,40 @@ def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) ->
 def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
     """Student's t interval (1908) of a mean over seeds. values: (n,), n >= 2."""
     column = np.asarray(values, dtype=np.float64)
-    half = t.ppf((1 + level) / 2, len(column) - 1) * column.std(ddof=1) / np.sqrt(len(column))
     mean = column.mean()
-    return {"low": float(mean - half), "high": float(mean + half), "n": len(column)}
+    quantile = t.ppf((1 + level) / 2, len(column) - 1)
+    half_width = quantile * column.std(ddof=1) / np.sqrt(len(column))
+    return {"low": float(mean - half_width), "high": float(mean + half_width), "n": len(column)}
 
 
 def scale_interval(interval: Interval, factor: float) -> Interval:
     """Convert an interval to a unit in which values are `factor` > 0 times as large."""
-    low, high = interval["low"] * factor, interval["high"] * factor
-    return {"low": low, "high": high, "n": int(interval["n"])}
+    return {
+        "low": interval["low"] * factor,
+        "high": interval["high"] * factor,
+        "n": int(interval["n"]),
+    }
 
 
 def ratio_interval(
-    over: float, over_interval: Interval, under: float, under_interval: Interval
+    numerator: float,
+    numerator_interval: Interval,
+    denominator: float,
+    denominator_interval: Interval,
 ) -> Interval:
-    """Interval of `over / under`, both positive and assumed independent.
+    """Interval of a ratio of positive values that are assumed independent.
 
-    Delta method on the logarithm, where relative errors add as squares.
+    Delta method on the logarithm, where the squares of relative errors add up. `n` is the
+    numerator's.
     """
-    errors = [
-        (interval["high"] - interval["low"]) / 2 / value
-        for value, interval in ((over, over_interval), (under, under_interval))
-    ]
-    ratio, factor = over / under, math.exp(math.hypot(*errors))
-    return {"low": ratio / factor, "high": ratio * factor, "n": int(over_interval["n"])}
+    relative_errors = (
+        _relative_error(numerator, numerator_interval),
+        _relative_error(denominator, denominator_interval),
+    )
+    ratio = numerator / denominator
+    factor = math.exp(math.hypot(*relative_errors))
+    return {"low": ratio / factor, "high": ratio * factor, "n": int(numerator_interval["n"])}
+
+
+def _relative_error(value: float, interval: Interval) -> float:
+    return (interval["high"] - interval["low"]) / 2 / value

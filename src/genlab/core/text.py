@@ -1,17 +1,18 @@
-"""Text of untrusted origin, made safe to show: endpoints' answers and output of generated code."""
+"""Make untrusted text safe to show: answers of endpoints, output of generated code."""
 
 import re
 from collections.abc import Callable
 from typing import Any
 
-# Sequences of ECMA-48 as a whole, so that no remainder such as "[31m" is left.
+# Complete sequences of ECMA-48, so that no remainder such as "[31m" is left.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC: titles, links
     r"|\x1b[ -/]*[0-~]"
 )
 _LINE_ENDS = re.compile("\r\n?|[\x85\u2028\u2029]")
-# Controls but \t and \n; soft hyphens, zero-width, bidirectional, tag and annotation characters.
+# Control characters except \t and \n; soft hyphens; zero-width, bidirectional, tag and annotation
+# characters.
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -19,9 +20,9 @@ _INVISIBLE = re.compile(
 
 
 def make_printable(text: str) -> str:
-    """Remove control, escape and bidirectional characters but line breaks and tabs.
+    """Remove control, escape and bidirectional characters except line breaks and tabs.
 
-    Lone surrogates, which no file can hold, become question marks.
+    Lone surrogates, which cannot be encoded as UTF-8, become question marks.
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     return _INVISIBLE.sub("", _LINE_ENDS.sub("\n", _ESCAPES.sub("", text)))

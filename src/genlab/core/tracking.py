@@ -1,4 +1,4 @@
-"""The record of a training run: dvclive series and pictures, with Weights & Biases as a mirror."""
+"""Log training runs: dvclive series and images, optionally mirrored to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ HISTORY_KIND = "training history"
 
 
 class Tracker:
-    """Log rows of numbers, one per epoch, and pictures.
+    """Log one row of numbers per epoch, and images.
 
-    They are kept in `folder`, beside the checkpoint in the making, until `publish` writes them:
-    DVC deletes a stage's outs before it starts. A resumed run goes on with the rows of epochs below
-    `start_epoch`; later rows, of epochs that were not finished, are dropped.
+    They are stored in `folder`, beside the unfinished checkpoint, until `publish` writes them: DVC
+    deletes a stage's outs before it starts. A resumed run keeps the rows of epochs below
+    `start_epoch`; later rows, of unfinished epochs, are dropped.
     """
 
     def __init__(
         self, folder: str | Path, mirror: WandbMirror | None = None, *, start_epoch: int = 0
     ) -> None:
-        self._folder, self._mirror = Path(folder), mirror
+        self._folder = Path(folder)
+        self._mirror = mirror
         self._history = self._folder / "history.json"
         self._rows: list[dict[str, Any]] = []
         if start_epoch > 0:
@@ -39,24 +40,22 @@ class Tracker:
             saved = read_json(self._history, producer_command=producer, kind=HISTORY_KIND)
             self._rows = [row for row in saved["rows"] if row["epoch"] < start_epoch]
         for row in self._rows:
-            self._show(row)
+            self._mirror_row(row)
 
     def log(
         self, epoch: int, values: Mapping[str, float], timing: Mapping[str, float] | None = None
     ) -> None:
-        """Add the row of `epoch`; names may hold slashes (`train/loss`), values may be NaN.
+        """Add the row of `epoch`; names may contain slashes (`train/loss`), values may be NaN.
 
-        values: what depends on the params alone; timing: what depends on the machine too.
+        values: numbers that depend on the params only; timing: those that depend on the machine.
         """
-        # As text, which holds every bit, and NaN and infinity, which JSON lacks.
-        parts = {"values": values, "timing": timing or {}}
-        texts = {part: {k: repr(float(v)) for k, v in row.items()} for part, row in parts.items()}
-        self._rows.append({"epoch": epoch, **texts})
+        row = {"epoch": epoch, "values": _as_text(values), "timing": _as_text(timing or {})}
+        self._rows.append(row)
         write_json(self._history, {"kind": HISTORY_KIND, "rows": self._rows})
-        self._show(self._rows[-1])
+        self._mirror_row(row)
 
     def image(self, name: str, picture: npt.NDArray[np.uint8]) -> None:
-        """Add a picture, (height, width, 3)."""
+        """Add an image of shape (height, width, 3)."""
         target = self._folder / "images" / name
         with atomic_write(target) as temporary:
             Image.fromarray(picture).save(temporary)
@@ -64,23 +63,23 @@ class Tracker:
             self._mirror.image(name, target)
 
     def publish(self, live_dir: str | Path, timing_dir: str | Path) -> None:
-        """Write dvclive's series and the pictures (`plots/images`) of the whole run.
+        """Write dvclive's series and the images (`plots/images`) of the complete run.
 
-        live_dir gets what depends on the params alone, so that two runs of the same params write
-        the same bytes to git; timing_dir, a cached sidecar, the timing.
+        live_dir: gets what depends on the params only, so that two runs of the same params write
+        the same bytes to git. timing_dir: a cached folder, gets the timing.
         """
-        for folder, part in ((Path(live_dir), "values"), (Path(timing_dir), "timing")):
+        for folder, column in ((Path(live_dir), "values"), (Path(timing_dir), "timing")):
             try:
                 live = Live(str(folder), dvcyaml=None, save_dvc_exp=False)
             except SCMError as error:
                 raise GenlabError(
-                    "dvclive needs a commit to hang the run on, and this git repository has no"
-                    " commit yet; run: git commit",
+                    "dvclive attaches a run to a commit, and this git repository has no commit"
+                    " yet; run: git commit",
                     fix="git commit",
                 ) from error
             for row in self._rows:
                 live.step = row["epoch"]
-                for name, value in row[part].items():
+                for name, value in row[column].items():
                     live.log_metric(name, float(value))
             live.make_summary()
         shutil.copytree(self._folder / "images", Path(live_dir) / "plots/images")
@@ -92,17 +91,22 @@ class Tracker:
         if self._mirror is not None:
             self._mirror.run.finish()
 
-    def _show(self, row: Mapping[str, Any]) -> None:
+    def _mirror_row(self, row: Mapping[str, Any]) -> None:
         if self._mirror is not None:
             values = {name: float(v) for name, v in {**row["values"], **row["timing"]}.items()}
             self._mirror.log(row["epoch"], values)
 
 
-class WandbMirror:
-    """The same names at Weights & Biases (extra `wandb`).
+def _as_text(numbers: Mapping[str, float]) -> dict[str, str]:
+    """Numbers as text, which keeps every bit, and NaN and infinity, which JSON lacks."""
+    return {name: repr(float(number)) for name, number in numbers.items()}
 
-    It runs offline, into `folder`, unless `WANDB_MODE` says otherwise: nothing leaves the machine
-    that was not sent by hand (`wandb sync`). Raises a `GenlabError` where wandb is not installed.
+
+class WandbMirror:
+    """Log the same names to Weights & Biases (extra `wandb`).
+
+    It works offline, in `folder`, unless `WANDB_MODE` is set: nothing leaves the machine until the
+    user runs `wandb sync`. Raises a `GenlabError` if wandb is not installed.
     """
 
     def __init__(
@@ -132,18 +136,18 @@ class WandbMirror:
         self.run.log(dict(values), step=epoch, commit=True)
 
     def image(self, name: str, path: Path) -> None:
-        """Add a picture."""
-        # No step: wandb takes it with the row that comes next.
+        """Add an image."""
+        # Without a step, wandb logs it with the next row.
         self.run.log({f"images/{name}": self._wandb.Image(str(path))}, commit=False)
 
 
 def run_name(beta_max: float) -> str:
-    """The name of a mirrored run."""
+    """Return the name of a mirrored run."""
     suffix = "-capacity-validation" if beta_max == 0 else ""
     return f"simplified-dataset-beta{beta_max:g}{suffix}"
 
 
 def run_tags(beta_max: float) -> list[str]:
-    """The tags of a mirrored run."""
+    """Return the tags of a mirrored run."""
     tags = ["simplified-dataset", "capacity-validation"]
     return [*tags, "beta-disabled"] if beta_max == 0 else tags

@@ -1,8 +1,8 @@
-"""Work spread over processes of this machine, or over a Ray cluster.
+"""Parallel work over processes of this machine, or over a Ray cluster.
 
-What is spread is a function of a module and its arguments. Results come back in their order, and
-seeds belong to the pieces of work, so that any engine and any number of workers gives the same
-bytes. Where a piece runs, and that it runs again when its node goes down, is the engine's business.
+A function of a module is applied to pieces of work. Results come back in the order of the pieces,
+and seeds belong to the pieces, so that any engine and any number of workers gives the same bytes.
+The engine decides where a piece runs, and runs it again if its node goes down.
 """
 
 import multiprocessing
@@ -18,12 +18,12 @@ from genlab.core import runtime
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params
 
-CONNECT_SECONDS = 5.0  # within which a cluster answers
-AHEAD = 2  # pieces per worker that wait or lie finished in memory
+CONNECT_SECONDS = 5.0  # within which a cluster has to answer
+PENDING_PER_WORKER = 2  # pieces that wait, or whose results wait in memory
 
 
 def import_ray() -> Any:
-    """The module ray. Raises a GenlabError that names the extra where it is not installed."""
+    """Return the module ray. Raises a GenlabError that names the extra if it is not installed."""
     try:
         import ray
     except ImportError as error:
@@ -35,22 +35,21 @@ def import_ray() -> Any:
 class RayExecutor(Executor):
     """An executor on a Ray cluster.
 
-    address: of the cluster, as `ray start --head` prints it; empty for a new one on this machine.
-    Raises a GenlabError where Ray is not installed or no cluster answers.
+    address: of the cluster, as `ray start --head` prints it; if empty, a new cluster is started on
+    this machine. Raises a GenlabError if Ray is not installed or no cluster answers.
     """
 
     def __init__(self, address: str = "") -> None:
-        os.environ.setdefault(
-            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-        )  # the next version's default
+        # The default of Ray's next version; this one warns without it.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         ray = import_ray()
         host, _, port = address.rpartition(":")
         try:
-            if port.isdigit():  # asked first: where nothing answers, Ray ends the whole process
+            if port.isdigit():  # tried first: if nothing answers, Ray ends this process
                 socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
             # A new cluster needs no dashboard; an existing one has its own.
-            new = {} if address else {"include_dashboard": False}
-            ray.init(address or "local", log_to_driver=False, logging_level="error", **new)
+            options = {} if address else {"include_dashboard": False}
+            ray.init(address or "local", log_to_driver=False, logging_level="error", **options)
         except (OSError, ValueError) as error:
             fix = "ray start --head"
             raise GenlabError(
@@ -59,47 +58,50 @@ class RayExecutor(Executor):
                 fix=fix,
             ) from error
         self._ray = ray
-        # A node that goes down gives its pieces to others, however often that happens.
+        # The pieces of a node that goes down run on other nodes, however often that happens.
         self._call = ray.remote(max_retries=-1)(_call)
 
     @property
     def cores(self) -> int:
-        """Cores of the whole cluster."""
+        """Number of cores of the cluster."""
         return int(self._ray.cluster_resources().get("CPU", 1))
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run `function` somewhere on the cluster, on one core."""
-        found: Future[Any] = Future()
-        found.set_running_or_notify_cancel()  # what was sent is not cancelled
-        sent = self._call.remote(function, *args, **kwargs).future()
-        sent.add_done_callback(lambda done: _hand_on(done, found))
-        return found
+        """Run `function` on one core of the cluster."""
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # submitted work cannot be cancelled
+        ray_future = self._call.remote(function, *args, **kwargs).future()
+        ray_future.add_done_callback(lambda finished: _copy_outcome(finished, future))
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Leave the cluster; one that was started here ends."""
+        """Disconnect from the cluster; stop it if it was started here."""
         self._ray.shutdown()
 
 
 def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function; Ray itself takes none that is written in C."""
+    """Call a function; Ray cannot call functions that are written in C."""
     return function(*args, **kwargs)
 
 
-def _hand_on(done: Future[Any], to: Future[Any]) -> None:
-    """Settle a future like another; the message of an error of Ray's is a whole traceback."""
-    if error := done.exception():
-        to.set_exception(getattr(error, "cause", None) or error)
+def _copy_outcome(source: Future[Any], target: Future[Any]) -> None:
+    """Copy the result or error of a finished future to another.
+
+    An error of Ray's is replaced by its cause: its own message is an entire traceback.
+    """
+    if error := source.exception():
+        target.set_exception(getattr(error, "cause", None) or error)
     else:
-        to.set_result(done.result())
+        target.set_result(source.result())
 
 
 def parallel_map(
     function: Callable[..., Any], pieces: Iterable[Any], params: Params
 ) -> Iterator[Any]:
-    """`map(function, pieces)` on the engine that the params name, in the order of the pieces.
+    """Return `map(function, pieces)`, computed in parallel on the engine that the params name.
 
-    function: of a module, for its name is what another process gets. Raises what it raises, and a
-    GenlabError where a process was killed.
+    function: defined at the top level of a module, since other processes import it by name. Raises
+    its exceptions, and a GenlabError if a process was killed.
     """
     if params.engine == "local" and params.workers == 1:
         yield from map(function, pieces)
@@ -117,13 +119,13 @@ def parallel_map(
         try:
             for piece in pieces:
                 pending.append(executor.submit(function, piece))
-                if len(pending) >= AHEAD * workers:
+                if len(pending) >= PENDING_PER_WORKER * workers:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
         except BrokenProcessPool as error:
             raise GenlabError(
-                "a worker process was killed, for lack of memory perhaps: set workers to fewer than"
+                "a worker process was killed, perhaps for lack of memory: set workers to fewer than"
                 f" {workers} and run the command again",
                 key="workers",
             ) from error
