@@ -292,8 +292,8 @@ def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
             opened.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
         with pytest.raises(EvaluationError, match="of CPU time: it ran out of time"):
             opened.evaluate(compute(600), "Model", Training(), 0)
-        monkeypatch.setattr(sandbox, "PATIENCE", 0.0)
-        monkeypatch.setattr(sandbox, "WAITING", 3.0)
+        monkeypatch.setattr(sandbox, "WALL_FACTOR", 0.0)
+        monkeypatch.setattr(sandbox, "WALL_MARGIN", 3.0)
         with pytest.raises(EvaluationError, match=r"after 3 seconds, \d of CPU time: it ran"):
             opened.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
 

@@ -1,1 +1,1 @@
-"""What an attempt is worth: training in the sandbox, measured by a judge outside of it."""
+"""Evaluation of models: training in the sandbox, and a judge outside that measures them."""

@@ -1,4 +1,4 @@
-"""Metrics of a classifier, from its logits and labels that it never saw."""
+"""Metrics of a classifier, computed from its logits and labels that it never saw."""
 
 from typing import Any
 
@@ -12,33 +12,34 @@ Floats = npt.NDArray[np.float64]
 
 
 def measure(logits: Floats, labels: npt.NDArray[np.int64], *, bootstrap: int = 0) -> dict[str, Any]:
-    """`accuracy`, `macro_f1`, `val_loss` (cross-entropy in nats per item), `n` and `recall`.
+    """Return `accuracy`, `macro_f1`, `val_loss` (cross-entropy in nats per item), `n` and `recall`.
 
-    recall: of each class; 0 where it does not occur. bootstrap: resamples of the items behind
-    `intervals`, at 95 %; without any there are none.
+    logits: (n, classes). labels: (n,). recall: one value per class, 0 where it does not occur.
+    bootstrap: number of resamples of the items behind the 95 % `intervals`; 0 leaves them out.
     """
     n, classes = logits.shape
-    one_hot, found = np.eye(classes), logits.argmax(axis=1)
-    right = one_hot[labels] * (found == labels)[:, None]
-    counts = one_hot[labels] + one_hot[found]
+    one_hot = np.eye(classes)
+    predicted = logits.argmax(axis=1)
+    correct = one_hot[labels] * (predicted == labels)[:, None]
+    counts = one_hot[labels] + one_hot[predicted]
     loss = -log_softmax(logits, axis=1)[np.arange(n), labels]
-    rows = np.column_stack([loss, right, counts])
+    rows = np.column_stack([loss, correct, counts])
 
-    def metrics_of(sums: Floats) -> dict[str, Floats]:
+    def compute_metrics(sums: Floats) -> dict[str, Floats]:
         """Metrics as functions of sums of `rows` over n items, (samples, 1 + 2 classes)."""
-        right, counts = np.split(sums[:, 1:], 2, axis=1)
-        f1 = 2 * right / np.maximum(counts, 1)
+        correct, counts = np.split(sums[:, 1:], 2, axis=1)
+        f1 = 2 * correct / np.maximum(counts, 1)
         return {
-            "accuracy": right.sum(axis=1) / n,
+            "accuracy": correct.sum(axis=1) / n,
             "macro_f1": f1.sum(axis=1) / (counts > 0).sum(axis=1),  # of classes that occur
             "val_loss": sums[:, 0] / n,
         }
 
-    whole = metrics_of(rows.sum(axis=0, keepdims=True))
-    metrics: dict[str, Any] = {name: float(value[0]) for name, value in whole.items()}
-    labelled = np.maximum(one_hot[labels].sum(axis=0), 1)
-    metrics["recall"] = (right.sum(axis=0) / labelled).tolist()
+    over_all_items = compute_metrics(rows.sum(axis=0, keepdims=True))
+    metrics: dict[str, Any] = {name: float(value[0]) for name, value in over_all_items.items()}
+    items_per_class = np.maximum(one_hot[labels].sum(axis=0), 1)
+    metrics["recall"] = (correct.sum(axis=0) / items_per_class).tolist()
     if bootstrap:
-        resampled = metrics_of(bootstrap_sums(rows, bootstrap=bootstrap, seed=0))
+        resampled = compute_metrics(bootstrap_sums(rows, bootstrap=bootstrap, seed=0))
         metrics["intervals"] = percentile_intervals(resampled, n)
     return {**metrics, "n": n}

@@ -1,7 +1,7 @@
-"""The data that models are trained and judged on: training, validation and test parts.
+"""The data that models are trained and judged on: training, validation and test split.
 
-A model trains on the first part, is chosen by its metrics on the second and meets the third once.
-Labels of the second and third never enter the sandbox.
+A model trains on the training split, is chosen by its metrics on the validation split and meets the
+test split once. Labels of the last two never enter the sandbox.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ from genlab.grids.palette import COLOURS
 Items = npt.NDArray[np.uint8]
 Labels = npt.NDArray[np.int64]
 
-OWN = "path:"
-SHARES = {"val": 0.1, "test": 0.1}  # of own data
+PATH_PREFIX = "path:"  # of the name of a dataset that is a path to files
+SHARES = {"val": 0.1, "test": 0.1}  # of a user's own data without official splits
 SPLIT_SEED = 0  # of own data, always the same: no test item is ever a training item
-DUMMY_SIDE, DUMMY_COUNT = 16, 1200
+DUMMY_SIDE = 16
+DUMMY_COUNT = 1200
 
 
 @dataclass(frozen=True)
 class DataSplit:
-    """items: uint8 (n, channels, height, width); labels: int64 (n,) from 0, -1 for no class."""
+    """Items and labels of one split.
+
+    items: uint8 (n, channels, height, width). labels: int64 (n,) from 0, -1 for no class.
+    """
 
     items: Items
     labels: Labels
@@ -45,13 +49,17 @@ class DataSplit:
         return len(self.labels)
 
     def take(self, rows: Labels) -> DataSplit:
-        """The items of these rows, copied from where they may be mapped."""
+        """Return these rows, copied out of memory-mapped files."""
         return DataSplit(np.ascontiguousarray(self.items[rows]), self.labels[rows])
 
 
 @dataclass(frozen=True)
 class Data:
-    """What selection may see. folder: of stage split, with all training items; None: no stage."""
+    """What the choice between models may see: training and validation items, never the test split.
+
+    folder: where the pipeline's stage split has written all items of the dataset; None where no
+    stage has.
+    """
 
     name: str
     classes: int
@@ -72,90 +80,97 @@ class Data:
 
 
 def load_data(dataset: str, root: Path, *, subset: int, validation: int) -> Data:
-    """Read the parts that selection sees: `subset` and `validation` items at random; 0 is all.
+    """Load `subset` random training items and `validation` random validation items; 0 is all.
 
-    dataset: a name, or `path:` with what `datasets.readers` reads.
-    root: the folder that holds the named datasets' folders. Raises GenlabError of one line where
-    the dataset is missing or damaged.
+    dataset: a name, or `path:` with what `datasets.readers` reads. root: the folder that holds the
+    named datasets' folders. Raises a one-line GenlabError where the dataset is missing or damaged.
     """
-    read, rng = _reader(dataset, root), np.random.default_rng(0)
-    whole = [read(split) for split in ("train", "val")]
+    read_split = _choose_reader(dataset, root)
+    rng = np.random.default_rng(0)
+    splits = [read_split(name) for name in ("train", "val")]
     train, val = (
-        part.take(np.sort(rng.permutation(len(part))[: count or len(part)]))
-        for part, count in zip(whole, (subset, validation), strict=True)
+        split.take(np.sort(rng.permutation(len(split))[: count or len(split)]))
+        for split, count in zip(splits, (subset, validation), strict=True)
     )
-    known = [*whole, read("test")] if _is_own(dataset) else whole
-    classes = max(1, int(max(part.labels.max() for part in known)) + 1)
+    if _is_own(dataset):
+        splits.append(read_split("test"))  # a class of own data may occur there alone
+    classes = max(1, int(max(split.labels.max() for split in splits)) + 1)
     folder = root / dataset
     return Data(dataset, classes, train, val, folder if folder.is_dir() else None)
 
 
 def load_test(dataset: str, root: Path) -> DataSplit:
-    """Read the test part, which is opened once, for the final report."""
-    part = _reader(dataset, root)("test")
-    return part.take(np.arange(len(part)))
+    """Load the test split, which is opened once, for the final report."""
+    test = _choose_reader(dataset, root)("test")
+    return test.take(np.arange(len(test)))
 
 
 def check_data(dataset: str, root: Path, task: str) -> list[str]:
-    """Raise GenlabError where the dataset is missing or damaged, or does not fit the task.
+    """Raise a GenlabError where the dataset is missing or damaged, or does not fit the task.
 
-    task: classify or generate. Returns how own data were understood, in lines.
+    task: classify or generate. Returns how the user's own data were understood, in lines.
     """
-    read = _reader(dataset, root)
+    read_split = _choose_reader(dataset, root)
     if not _is_own(dataset):
-        folders = (root / dataset, root / "generated" / dataset)
-        split = split_command(folders[0])
-        if (
-            dataset != DUMMY_DATASET
-            and split.startswith("python")
-            and not any(map(Path.is_dir, folders))
-        ):
-            make = f"{generate_command(dataset)} && {split}"
-            raise GenlabError(f"{folders[0]} is missing; make it with: {make}", path=folders[0])
-        read("val")
+        _check_is_made(dataset, root)
+        read_split("val")
         return []
-    own = _read_own(dataset.removeprefix(OWN)) if dataset.startswith(OWN) else None
-    place = own.path if own else root / dataset
-    if task == "classify" and any((read(split).labels < 0).any() for split in SPLITS):
-        raise GenlabError(f"{place}: a classifier needs a class for each picture", path=place)
-    if own:
-        return own.describe()
-    manifest = read_manifest(place, SPLIT_KIND, split_command(place))
+    pictures = None
+    path = root / dataset
+    if dataset.startswith(PATH_PREFIX):
+        pictures = _read_pictures(dataset.removeprefix(PATH_PREFIX))
+        path = pictures.path
+    if task == "classify" and any((read_split(name).labels < 0).any() for name in SPLITS):
+        raise GenlabError(f"{path}: a classifier needs a class for each picture", path=path)
+    if pictures:
+        return pictures.describe()
+    manifest = read_manifest(path, SPLIT_KIND, split_command(path))
     return describe(manifest["generated"]["understood"])
+
+
+def _check_is_made(dataset: str, root: Path) -> None:
+    """Raise a GenlabError with both commands where neither generate nor split has run."""
+    folder = root / dataset
+    split = split_command(folder)
+    is_made = folder.is_dir() or (root / "generated" / dataset).is_dir()
+    if dataset != DUMMY_DATASET and split.startswith("python") and not is_made:
+        make = f"{generate_command(dataset)} && {split}"
+        raise GenlabError(f"{folder} is missing; make it with: {make}", path=folder)
 
 
 def _is_own(dataset: str) -> bool:
     return dataset not in (DUMMY_DATASET, *PUBLISHED)
 
 
-def _reader(dataset: str, root: Path) -> Callable[[str], DataSplit]:
-    """A function that reads a split of the dataset."""
-    if dataset.startswith(OWN):
-        return _own(dataset.removeprefix(OWN)).__getitem__
+def _choose_reader(dataset: str, root: Path) -> Callable[[str], DataSplit]:
+    """Return a function that reads a split of the dataset by its name."""
+    if dataset.startswith(PATH_PREFIX):
+        return _split_pictures(dataset.removeprefix(PATH_PREFIX)).__getitem__
     if dataset == DUMMY_DATASET:
-        return partial(_dummy, root)
-    return partial(_grids if _is_grids(dataset) else _images, root / dataset)
+        return _draw_dummy_split
+    return partial(_read_grids if _is_grids(dataset) else _read_images, root / dataset)
 
 
 def _is_grids(dataset: str) -> bool:
     return dataset in PUBLISHED and PUBLISHED[dataset].kind == "grids"
 
 
-def _images(folder: Path, split: str) -> DataSplit:
-    return DataSplit(load_images(folder, split).transpose(0, 3, 1, 2), load_labels(folder, split))
+def _read_images(folder: Path, name: str) -> DataSplit:
+    images = load_images(folder, name).transpose(0, 3, 1, 2)
+    return DataSplit(images, load_labels(folder, name))
 
 
-def _grids(folder: Path, split: str) -> DataSplit:
-    """Grids with a channel per colour; the class is the number of objects, from 1."""
-    grids = load_split(find_data_file(folder), split)
-    counts = np.bincount(load_objects(folder, split)["grid"], minlength=len(grids))
+def _read_grids(folder: Path, name: str) -> DataSplit:
+    """Read grids with a channel per colour; the class is the number of objects, from 1."""
+    grids = load_split(find_data_file(folder), name)
+    counts = np.bincount(load_objects(folder, name)["grid"], minlength=len(grids))
     one_hot = grids[:, None] == np.arange(COLOURS)[:, None, None]
     return DataSplit(one_hot.astype(np.uint8), counts.astype(np.int64) - 1)
 
 
-def _dummy(_: Path, split: str) -> DataSplit:
-    """Noise with stripes whose direction is the class: any network learns it quickly."""
-    rng = np.random.default_rng([0, SPLITS.index(split)])
+def _draw_dummy_split(name: str) -> DataSplit:
+    """Draw noise with stripes whose direction is the class: any network learns it quickly."""
+    rng = np.random.default_rng([0, SPLITS.index(name)])
     labels = rng.integers(0, 4, DUMMY_COUNT)
     items = rng.integers(0, 120, (DUMMY_COUNT, 1, DUMMY_SIDE, DUMMY_SIDE)).astype(np.uint8)
     rows, columns = np.indices((DUMMY_SIDE, DUMMY_SIDE))
@@ -167,24 +182,21 @@ def _dummy(_: Path, split: str) -> DataSplit:
 
 
 @lru_cache(maxsize=1)
-def _read_own(path: str) -> OwnPictures:
+def _read_pictures(path: str) -> OwnPictures:
     return read_pictures(SourceParams(path=path))
 
 
-def _own(path: str) -> dict[str, DataSplit]:
-    """The splits of own pictures; where none are official 80/10/10, equal images in one split."""
-    pictures = _read_own(path)
-    where = pictures.collection.path
+def _split_pictures(path: str) -> dict[str, DataSplit]:
+    """Split a user's pictures: officially, else 80/10/10 with equal images in one split."""
+    pictures = _read_pictures(path)
     items = pictures.fitted.levels.transpose(0, 3, 1, 2)
     official = number_splits(pictures.splits)
     try:
         rows = assign_splits(official, pictures.groups, SHARES, SPLIT_SEED)
     except GenlabError as error:
-        shares = "splits of 80, 10 and 10 %"
-        raise GenlabError(
-            f"{where}: {len(items)} images are too few for {shares}; add some", path=where
-        ) from error
+        reason = f"{len(items)} images are too few for splits of 80, 10 and 10 %; add some"
+        raise GenlabError(f"{pictures.path}: {reason}", path=pictures.path) from error
     return {
-        split: DataSplit(np.ascontiguousarray(items[rows[split]]), pictures.labels[rows[split]])
-        for split in SPLITS
+        name: DataSplit(np.ascontiguousarray(items[rows[name]]), pictures.labels[rows[name]])
+        for name in SPLITS
     }

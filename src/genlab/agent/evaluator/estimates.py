@@ -1,4 +1,4 @@
-"""Estimates of a metric over trainings and items, from the results of several seeds."""
+"""Estimate a metric over trainings and items from the results of several seeds."""
 
 import math
 import statistics
@@ -11,7 +11,7 @@ LEVEL = 0.95
 
 
 class Estimate(NamedTuple):
-    """Mean of a metric over trainings and items.
+    """Mean of a metric over trainings and items, with its uncertainty.
 
     error: standard error of the mean, over seeds and over items. freedom: its degrees of freedom.
     trainings: number of seeds.
@@ -37,39 +37,41 @@ def estimate(results: Sequence[dict[str, Any]], metric: str) -> Estimate | None:
     """Estimate the expected metric of a new training on new items; None without a value.
 
     results: `metrics` and `errors` of each seed, as a SeedResult has them. All seeds are measured
-    on the same items, so that the error over items does not shrink with their number. The degrees
-    of freedom of the sum of both variances are Satterthwaite's (1946). A single seed has the error
-    over items alone, and results of older versions have none of it.
+    on the same items, so that the error over items does not shrink with the number of seeds. The
+    degrees of freedom of the sum of both variances follow Satterthwaite (1946). A single seed has
+    the error over items alone; results of older versions have no `errors`.
     """
-    measured = [result for result in results if _is_number(result["metrics"].get(metric))]
-    if not measured:
+    usable = [result for result in results if _is_number(result["metrics"].get(metric))]
+    if not usable:
         return None
-    values = [result["metrics"][metric] for result in measured]
+    values = [result["metrics"][metric] for result in usable]
     count = len(values)
-    errors = [result.get("errors", {}).get(metric, 0.0) for result in measured]
+    errors = [result.get("errors", {}).get(metric, 0.0) for result in usable]
     over_seeds = statistics.variance(values) / count if count > 1 else 0.0
     over_items = statistics.fmean(error**2 for error in errors)
     variance = over_seeds + over_items
     freedom = 1.0
     if variance > 0:
-        items = max(2, int(measured[0]["metrics"].get("n", 2)))
-        spread = over_items**2 / (items - 1)
+        items = max(2, int(usable[0]["metrics"].get("n", 2)))
+        denominator = over_items**2 / (items - 1)
         if count > 1:
-            spread += over_seeds**2 / (count - 1)
-        freedom = variance**2 / spread
+            denominator += over_seeds**2 / (count - 1)
+        freedom = variance**2 / denominator
     return Estimate(statistics.fmean(values), math.sqrt(variance), freedom, count)
 
 
 def summarise(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Means over seeds of every metric, NAME_error and NAME_interval of each, and `trainings`."""
+    """Summarise every metric over seeds: NAME, NAME_error and NAME_interval; and `trainings`."""
     summary: dict[str, Any] = {"trainings": len(results)}
     for name in results[0]["metrics"]:
         if name == "n":
             summary[name] = results[0]["metrics"][name]
-        elif (measured := estimate(results, name)) is not None:
-            summary[name] = measured.mean
-            summary[f"{name}_error"] = measured.error
-            summary[f"{name}_interval"] = measured.interval
+            continue
+        over_seeds = estimate(results, name)
+        if over_seeds is not None:
+            summary[name] = over_seeds.mean
+            summary[f"{name}_error"] = over_seeds.error
+            summary[f"{name}_interval"] = over_seeds.interval
     return summary
 
 

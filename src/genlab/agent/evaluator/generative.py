@@ -1,13 +1,14 @@
 """Judge a generative model: bits per dimension and the Fréchet distance of its draws.
 
 The model encodes in one sandbox, where it sees images and can keep nothing, and decodes in another,
-which no image ever enters. What passes from one to the other is z, drawn here, and paid for:
+which no image ever enters. Only z passes from one to the other; it is sampled here, and the bound
+charges for its bits:
 
     bits per dimension = (-log p(x|z) + KL(q(z|x) || N(0, I))) / (dimensions * log 2)
 
-at one z ~ q(z|x) per image, log p and KL computed here. The noise of z is seeded by what encode
-answered: a model that knew it could send the image through a mean of no cost. Codes are decoded in
-an order that the model does not know.
+with one z ~ q(z|x) per image; log p and KL are computed here. The noise of z is seeded by encode's
+output: a model that knew the noise in advance could transmit the image through means that cost
+nothing. Codes are decoded in an order that the model does not know.
 """
 
 import hashlib
@@ -37,20 +38,22 @@ from genlab.sandbox.limits import MIB
 Floats = npt.NDArray[np.float64]
 Job = dict[str, Any]
 
-MOST_DRAWS = 10_000  # as many as the part has images, up to this
-EXTRACTOR_EXAMPLES = 300_000  # that the classifier of data without a stage is trained with
+MAX_DRAWS = 10_000  # there is one draw per image of the split, up to this many
+EXTRACTOR_EXAMPLES = 300_000  # to train the classifier of a dataset that no stage has split
 QUERIES = 500  # draws that are searched for copies of training images
-MEMORISED = 0.5  # share of near copies from which draws are not the model's
+MEMORISED = 0.5  # rate of near duplicates above which the draws count as copies
 ANSWER_BYTES = 192 * MIB  # of decoded parameters per job
-FIRST, CHUNK = 250, 250  # codes of the first job, whose answer tells the size; items at a time
+FIRST_CODES = 250  # of the first job, whose answer tells how large the answers are
+CHUNK = 250  # items whose likelihood is computed at a time
 BOOTSTRAP = 1000
-FRECHET_BOOTSTRAP = 100  # on the test part
-FRECHET_RESAMPLES = 20  # on the validation part, for each seed
+FRECHET_BOOTSTRAP = 100  # on the test split
+FRECHET_RESAMPLES = 20  # on the validation split, for each seed
 
 
 class GenerativeJudge:
-    """Metrics of generative models on images. No image enters the sandbox `decoding`.
+    """Measure generative models on images. No image enters the sandbox `decoding`.
 
+    frechet: whether the Fréchet distance is measured, which needs square images.
     per_component: channels that describe one mixture component of a pixel.
     """
 
@@ -60,35 +63,41 @@ class GenerativeJudge:
         channels, height, width = data.shape
         if frechet and height != width:
             raise GenlabError(f"frechet_distance needs square images, {data.name} has {data.shape}")
-        self.data, self.encoding, self.decoding, self.frechet = data, encoding, decoding, frechet
+        self.data = data
+        self.encoding = encoding
+        self.decoding = decoding
+        self.frechet = frechet
         self.per_component = DiscretizedLogisticMixture(channels, 1).outputs
         self.bits = 1 / (math.prod(data.shape) * math.log(2))
         self._extractor: Classifier | None = None
 
     def measure(
-        self, job: Job, weights: bytes, items: Items, part: DataSplit
+        self, job: Job, weights: bytes, items: Items, split: DataSplit
     ) -> tuple[dict[str, Any], float]:
-        """Metrics on a part, with `intervals`, and bits per dimension of the items before it.
+        """Return metrics on a split, and bits per dimension of the training items before it.
 
-        items: those before the part, and the part's. Metrics are `bits_per_dim`, `kl` (nats per
-        item), `n`, `frechet_distance` and `near_duplicate_rate` of n draws. The intervals of the
-        distance are finer where nothing is before the part. Raises EvaluationError where an answer
-        is not finite or misshapen, or where draws are copies of training images.
+        items: training items, if any, then the items of the split. Metrics are `bits_per_dim`, `kl`
+        (nats per item), `n`, `frechet_distance` and `near_duplicate_rate` of n draws, and their
+        `intervals`; that of the distance has more resamples where no training items are given.
+        Raises EvaluationError where an answer is misshapen or not finite, or where draws are copies
+        of training images.
         """
         nll, kl, latents = self.elbo_terms(job, weights, items)
-        split, bits = len(items) - len(part), (nll + kl) * self.bits
-        columns = {"bits_per_dim": bits[split:], "kl": kl[split:]}
-        found = mean_metrics(columns, bootstrap=BOOTSTRAP, seed=0)
+        start = len(items) - len(split)
+        bits = (nll + kl) * self.bits
+        columns = {"bits_per_dim": bits[start:], "kl": kl[start:]}
+        metrics = mean_metrics(columns, bootstrap=BOOTSTRAP, seed=0)
         if self.frechet:
             self._extractor = self._extractor or load_extractor(self.data)
-            draws = self.draw(job, weights, latents, min(len(part), MOST_DRAWS))
-            resamples = FRECHET_RESAMPLES if split else FRECHET_BOOTSTRAP
-            close = compare_draws(draws, part, self.data, self._extractor, resamples)
-            found |= {**close, "intervals": found["intervals"] | close["intervals"]}
-        return found, float(bits[:split].mean()) if split else math.nan
+            draws = self.draw(job, weights, latents, min(len(split), MAX_DRAWS))
+            resamples = FRECHET_RESAMPLES if start else FRECHET_BOOTSTRAP
+            of_draws = compare_draws(draws, split, self.data, self._extractor, resamples)
+            intervals = metrics["intervals"] | of_draws["intervals"]
+            metrics |= {**of_draws, "intervals": intervals}
+        return metrics, float(bits[:start].mean()) if start else math.nan
 
     def elbo_terms(self, job: Job, weights: bytes, items: Items) -> tuple[Floats, Floats, int]:
-        """-log p(x|z) and KL of each item in nats, (n,), at one z per item; length of a code."""
+        """Return -log p(x|z) and KL per item in nats, each (n,), and the number of latents."""
         mean, logvar = (x.double() for x in self.encoding.answer(job, "encode", weights, items))
         if mean.shape != logvar.shape or mean.ndim != 2:
             raise EvaluationError(f"encode gives {tuple(mean.shape)} and {tuple(logvar.shape)}")
@@ -101,7 +110,8 @@ class GenerativeJudge:
         if not np.isfinite(kl).all() or not bool(z.isfinite().all()):
             raise EvaluationError("the KL of the codes is not finite")
         order = torch.randperm(len(z), generator=generator)
-        nll, start = np.empty(len(items)), 0
+        nll = np.empty(len(items))
+        start = 0
         for mixture, out in self._decode(job, weights, z[order].float()):
             rows = order[start : start + len(out)].numpy()
             nll[rows] = -mixture.log_prob(out.double(), torch.from_numpy(items[rows])).numpy()
@@ -114,18 +124,19 @@ class GenerativeJudge:
         """Draw images x ~ p(x|z), z ~ N(0, I): uint8 (count, height, width, channels)."""
         generator = torch.Generator().manual_seed(job["seed"])
         z = torch.randn(count, latents, generator=generator)
-        drawn = [
+        batches = [
             mixture.sample(out, generator).permute(0, 2, 3, 1).numpy()
             for mixture, out in self._decode(job, weights, z)
         ]
-        return np.concatenate(drawn)
+        return np.concatenate(batches)
 
     def _decode(
         self, job: Job, weights: bytes, z: Tensor
     ) -> Iterator[tuple[DiscretizedLogisticMixture, Tensor]]:
-        """Likelihoods of successive codes and their parameters, in jobs of bounded answers."""
+        """Decode z in jobs of bounded size; yield the likelihood and its parameters chunk-wise."""
         channels, *sides = self.data.shape
-        start, count = 0, FIRST
+        start = 0
+        count = FIRST_CODES
         while start < len(z):
             codes = z[start : start + count].numpy()
             (out,) = self.decoding.answer(job, "decode", weights, codes)
@@ -133,17 +144,22 @@ class GenerativeJudge:
             if list(shape[2:]) != sides or not shape[1] or shape[1] % self.per_component:
                 raise EvaluationError(f"decode gives the shape {shape}")
             mixture = DiscretizedLogisticMixture(channels, shape[1] // self.per_component)
-            for part in torch.split(out.float(), CHUNK):
-                yield mixture, part
+            for chunk in torch.split(out.float(), CHUNK):
+                yield mixture, chunk
             start += len(codes)
             count = max(1, ANSWER_BYTES // (4 * math.prod(shape[1:])))
 
 
 def load_extractor(data: Data) -> Classifier:
-    """The first of the pipeline's classifiers of the dataset; of data without a stage, another."""
+    """Load the classifier whose features are compared.
+
+    It is the first of the pipeline's classifiers of the dataset; where no stage has split the data,
+    one that is trained on the training split.
+    """
     folder = data.folder
     if folder is not None and (folder / MANIFEST_FILE).is_file():
-        images, labels = load_images(folder, "train"), load_labels(folder, "train")
+        images = load_images(folder, "train")
+        labels = load_labels(folder, "train")
         training = TrainingSet.of_dataset(data.name, images, labels)
         return load_judges(training, folder.parent / "judges" / data.name, seeds=(0,))[0]
     images = np.ascontiguousarray(data.train.items.transpose(0, 2, 3, 1))
@@ -152,22 +168,28 @@ def load_extractor(data: Data) -> Classifier:
 
 
 def compare_draws(
-    draws: Items, part: DataSplit, data: Data, extractor: Classifier, bootstrap: int = 1
+    draws: Items, split: DataSplit, data: Data, extractor: Classifier, bootstrap: int = 1
 ) -> dict[str, Any]:
-    """`frechet_distance` of draws to a part, with `intervals`; `near_duplicate_rate` of training.
+    """Return `frechet_distance` of draws to a split, its `intervals`, and `near_duplicate_rate`.
 
-    draws: uint8 (n, height, width, channels). Raises EvaluationError where most are copies.
+    draws: uint8 (n, height, width, channels). The rate is that of draws with a near duplicate among
+    the training images. Raises EvaluationError where most draws have one.
     """
-    images, train = (p.items.transpose(0, 2, 3, 1) for p in (part, data.train))
+    images = split.items.transpose(0, 2, 3, 1)
+    train = data.train.items.transpose(0, 2, 3, 1)
     # Which draws are compared depends on all of them, so that no module can know it.
     seed = np.frombuffer(hashlib.sha256(draws.tobytes()).digest(), np.uint32)
     chosen = np.random.default_rng(seed).permutation(len(draws))[:QUERIES]
     _, distances = duplicates.find_nearest(draws[chosen], train)
     _, held_out = duplicates.find_nearest(images[:QUERIES], train)
-    near = duplicates.measure_memorisation(distances, held_out)["near_duplicate_rate"]
-    if near > MEMORISED:
-        raise EvaluationError(f"{near:.0%} of the draws are copies of training images")
-    features = [extractor.features(np.ascontiguousarray(each)) for each in (draws, images)]
-    found = frechet.frechet(*features, bootstrap=bootstrap)
-    kept = {key: found[key] for key in ("frechet_distance", "intervals")}
-    return {**kept, "near_duplicate_rate": near}
+    rate = duplicates.measure_memorisation(distances, held_out)["near_duplicate_rate"]
+    if rate > MEMORISED:
+        raise EvaluationError(f"{rate:.0%} of the draws are copies of training images")
+    features_of_draws = extractor.features(np.ascontiguousarray(draws))
+    features_of_images = extractor.features(np.ascontiguousarray(images))
+    distance = frechet.frechet(features_of_draws, features_of_images, bootstrap=bootstrap)
+    return {
+        "frechet_distance": distance["frechet_distance"],
+        "intervals": distance["intervals"],
+        "near_duplicate_rate": rate,
+    }

@@ -1,15 +1,16 @@
-"""Train a generated model in the sandbox, and judge what it answers.
+"""Train a generated model in the sandbox, and measure its answers outside of it.
 
 Training and answering are two jobs: the first sees training items and leaves weights, the second
 gets these weights and items without labels. Metrics are computed here, from logits or from codes
-and decoded parameters (`generative`). The loss curve is the guest's word, and decides nothing.
+and decoded parameters (`generative`). The loss curve is reported by untrusted code and decides
+nothing.
 
-A training may use so many seconds of CPU time, or of wall time on a GPU. The guest ends it in time
-by its own clock, and what the kernel has counted is compared with the limit: a model that stops the
-clock fails.
+The budget limits the CPU seconds of a training, on a GPU its wall seconds. The guest stops the
+training by its own clock; the seconds that the kernel counted are then compared with the limit, so
+that a model which stops the clock fails.
 
 Not protected: a model's file runs in the process that trains it, so it could train itself on the
-training items for longer than asked, up to that limit.
+training items for longer than the recipe says, up to that limit.
 """
 
 import math
@@ -36,12 +37,12 @@ from genlab.sandbox.limits import MIB
 
 __all__ = ["EvaluationError", "ModelJudge", "TrainingBudget"]
 
-PROBED = 500  # training items behind train_loss
+PROBE_ITEMS = 500  # training items behind train_loss
 BOOTSTRAP = 500
 WIDTH = 2 * 1.96  # standard errors in an interval of 95 %
-CHECKED = 8  # training items that a model is checked with
+CHECK_ITEMS = 8  # training items that a model is checked with
 TOLERANCE = 1.0  # seconds beyond the limit, for the last step and for saving the weights
-TOLERATED = 0.1  # of the limit, beyond that
+TOLERANCE_SHARE = 0.1  # of the limit, in addition
 DRIVER_SECONDS = 30.0  # beyond the limit on a GPU, which starts within a training
 INSPECT_SECONDS = 60.0
 COLLAPSED = "after its training it answers all items alike: try a lower lr, or a normalisation"
@@ -50,14 +51,14 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 class TrainingReport(BaseModel):
-    """What a training leaves beside the weights."""
+    """Report of the guest on a training: trained.json, beside the weights."""
 
     examples: int
     curve: Annotated[list[FiniteFloat], Field(min_length=1, max_length=50)]
 
 
 class Measurement(NamedTuple):
-    """Metrics on a part with standard errors over its items, and the loss on training items."""
+    """Metrics on a split with standard errors over its items, and the loss on training items."""
 
     metrics: dict[str, Any]
     errors: dict[str, float]
@@ -84,44 +85,46 @@ class ModelJudge(ExitStack):
         cancelled: Event | None = None,
     ) -> None:
         super().__init__()
-        self.data, self.task, self.budget = data, task, budget
-        place = engine.select_device(device).type
-        self.sandbox = self.enter_context(borrow_sandbox(mode, place, cancelled))
+        self.data = data
+        self.task = task
+        self.budget = budget
+        device_type = engine.select_device(device).type
+        self.sandbox = self.enter_context(borrow_sandbox(mode, device_type, cancelled))
         self.generative: GenerativeJudge | None = None
         if task == "generate":
-            decoding = self.enter_context(borrow_sandbox(mode, place, cancelled))
+            decoding = self.enter_context(borrow_sandbox(mode, device_type, cancelled))
             self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
 
     @property
     def outputs(self) -> int:
-        """Outputs that a template gives: classes, or channels of decoded parameters."""
+        """Outputs of a model from the template: classes, or channels of decoded parameters."""
         if self.generative is None:
             return self.data.classes
         return COMPONENTS * self.generative.per_component
 
     def inspect(self, source: str, class_name: str, size: Sequence[int] = ()) -> ModelSummary:
-        """Build the model and describe it; what breaks is the summary's `failure`.
+        """Build the model, check it and describe it; a fault is the summary's `failure`.
 
-        It has to answer two batch sizes in the right shape, to train some steps with finite
-        gradients, to use its input, to keep its size, to answer alike when its weights are loaded
-        again (`guest.checks`), and to have few enough parameters. For another `size` (channels,
-        height, width) of its input it has to answer with a tensor.
+        The model has to answer two batch sizes in the right shape, to train some steps with finite
+        gradients, to depend on its input, to keep its size, to give the same answers when its
+        weights are loaded again (`guest.checks`), and to respect the limit on parameters. With
+        another input `size` (channels, height, width) it only has to answer with a tensor.
         """
         job = self._job("describe", source, class_name) | {"check": not size}
         if size:
             job |= {"shape": size, "classes": None}
         try:
-            rows = np.linspace(0, len(self.data.train) - 1, CHECKED).astype(np.int64)
+            rows = np.linspace(0, len(self.data.train) - 1, CHECK_ITEMS).astype(np.int64)
             self.sandbox.perform(job, INSPECT_SECONDS, items=self.data.train.items[rows])
-            found = self.sandbox.read_json("summary.json", ModelSummary)
+            summary = self.sandbox.read_json("summary.json", ModelSummary)
         except EvaluationError as error:
             return ModelSummary(failure=error.reason)
         limit = math.inf if size else self.budget.max_parameters
-        if found.parameters is None or found.failure:
+        if summary.parameters is None or summary.failure:
             return ModelSummary(failure=f"{NO_RESULT} that describes it")
-        if found.parameters > limit:
-            return ModelSummary(failure=f"{found.parameters:,} parameters, more than {limit:,}")
-        return found
+        if summary.parameters > limit:
+            return ModelSummary(failure=f"{summary.parameters:,} parameters, more than {limit:,}")
+        return summary
 
     def evaluate(
         self,
@@ -131,46 +134,53 @@ class ModelJudge(ExitStack):
         seed: int,
         examples: int | None = None,
     ) -> tuple[SeedResult, bytes]:
-        """Train on one seed and measure; returns the result and the weights as safetensors.
+        """Train on one seed and measure; return the result and the weights as safetensors.
 
-        examples: that the training sees, those of the budget if None.
+        examples: number of training examples; None stands for the budget's.
         Raises EvaluationError where the model breaks, or its answers cannot be measured.
         """
-        budget, train = self.budget, self.data.train
+        budget = self.budget
+        train = self.data.train
         examples = examples or budget.examples
         job = self._job("train", source, class_name, seed) | asdict(budget)
         job["examples"] = examples
         job["training"] = training.model_dump(mode="json")
         labels = np.maximum(train.labels, 0)  # generative models need none
         on_cpu = self.sandbox.device == "cpu"
-        more = TOLERANCE + TOLERATED * budget.seconds if on_cpu else DRIVER_SECONDS
-        most = budget.seconds + more
-        # The limit of the sandbox, in whole seconds, is there for what does not end.
-        seconds = self.sandbox.perform(job, most + 1, items=train.items, labels=labels)
-        if seconds > most:
+        tolerance = TOLERANCE + TOLERANCE_SHARE * budget.seconds if on_cpu else DRIVER_SECONDS
+        max_seconds = budget.seconds + tolerance
+        # The sandbox's own limit, in whole seconds, ends trainings that do not end by themselves.
+        seconds = self.sandbox.perform(job, max_seconds + 1, items=train.items, labels=labels)
+        if seconds > max_seconds:
             kind = "CPU time" if on_cpu else "wall time"
             allowed = f"at most {budget.seconds:g} s are allowed"
             raise EvaluationError(f"it trained {seconds:.3g} s of {kind}, {allowed}")
-        trained = self.sandbox.read_json("trained.json", TrainingReport)
-        size = min(training.batch_size, examples)
-        cut = self._is_cut(trained.examples, examples // size * size, seconds)
-        data = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
-        weights = self._count_weights(data)
-        probe = train.take(np.arange(min(PROBED, len(train))))
+        report = self.sandbox.read_json("trained.json", TrainingReport)
+        batch_size = min(training.batch_size, examples)
+        cut = self._is_cut(report.examples, examples // batch_size * batch_size, seconds)
+        saved = self.sandbox.read("weights.safetensors", 16 * MIB + 32 * budget.max_parameters)
+        weights = self._check_weights(saved)
+        probe = train.take(np.arange(min(PROBE_ITEMS, len(train))))
         job = self._job("answer", source, class_name, seed)
-        measured = self._measure(job, weights, self.data.validation, probe)
+        measurement = self._measure(job, weights, self.data.validation, probe)
         result = SeedResult(
-            seed, measured.metrics, measured.train_loss, seconds, trained.curve, cut,
-            measured.errors, measured.recall,
-        )  # fmt: skip
+            seed=seed,
+            metrics=measurement.metrics,
+            train_loss=measurement.train_loss,
+            seconds=seconds,
+            curve=report.curve,
+            cut=cut,
+            errors=measurement.errors,
+            recall=measurement.recall,
+        )
         return result, weights
 
     def test(
         self, source: str, class_name: str, weights: bytes, test: DataSplit, seed: int = 0
     ) -> dict[str, Any]:
-        """`seed`, `metrics` and `errors` of kept weights on a part, as in a SeedResult."""
-        measured = self._measure(self._job("answer", source, class_name, seed), weights, test)
-        return {"seed": seed, "metrics": measured.metrics, "errors": measured.errors}
+        """Measure stored weights on a split; return `seed`, `metrics`, `errors` of a SeedResult."""
+        measurement = self._measure(self._job("answer", source, class_name, seed), weights, test)
+        return {"seed": seed, "metrics": measurement.metrics, "errors": measurement.errors}
 
     def draw(self, source: str, class_name: str, weights: bytes, count: int) -> Items:
         """Draw images of a generative model: uint8 (count, height, width, channels)."""
@@ -198,54 +208,65 @@ class ModelJudge(ExitStack):
         if 0 < examples < expected and seconds >= self.budget.seconds:
             return True
         if examples != expected:
-            seen = f"{examples} of {expected} examples"
-            raise EvaluationError(f"the training ended after {seen}, before its time limit")
+            progress = f"{examples} of {expected} examples"
+            raise EvaluationError(f"the training ended after {progress}, before its time limit")
         return False
 
-    def _count_weights(self, data: bytes) -> bytes:
-        """Count what is saved, out of the model's reach, and save that alone again.
+    def _check_weights(self, saved: bytes) -> bytes:
+        """Check the size of saved weights, out of the model's reach; return the tensors alone.
 
         Tied weights count once. Buffers count as parameters do, since a model may hold anything in
-        them; statistics of normalisation and what names and shapes of tensors hold are free up to a
-        quarter of the limit.
+        them. Statistics of normalisation layers, and the names and shapes of tensors, are free up
+        to a quarter of the limit.
         """
-        counts, known, limit = [0, 0], set[bytes](), self.budget.max_parameters
-        tensors = read_safetensors(data)
+        limit = self.budget.max_parameters
+        tensors = read_safetensors(saved)
+        contents = set[bytes]()
+        counted = 0
+        free = 0
         for name, value in tensors.items():
-            counts[1] += math.ceil(len(f"{name} {value.dtype} {[*value.shape]}".encode()) / 4)
+            free += math.ceil(len(f"{name} {value.dtype} {[*value.shape]}".encode()) / 4)
             content = value.contiguous().flatten().view(torch.uint8).numpy().tobytes()
-            if content not in known:
-                known.add(content)
-                counts[name.endswith(STATISTICS) and value.ndim < 2] += math.ceil(len(content) / 4)
-        count = counts[0] + max(0, counts[1] - limit // 4)
+            if content in contents:
+                continue
+            contents.add(content)
+            numbers = math.ceil(len(content) / 4)
+            if name.endswith(STATISTICS) and value.ndim < 2:
+                free += numbers
+            else:
+                counted += numbers
+        count = counted + max(0, free - limit // 4)
         if count > limit:
-            held = f"the weights hold {count:,} numbers in parameters and buffers"
-            raise EvaluationError(f"{held}, more than {limit:,}")
+            excess = f"the weights hold {count:,} numbers in parameters and buffers"
+            raise EvaluationError(f"{excess}, more than {limit:,}")
         return save(tensors)
 
     def _measure(
-        self, job: dict[str, Any], weights: bytes, part: DataSplit, probe: DataSplit | None = None
+        self, job: dict[str, Any], weights: bytes, split: DataSplit, probe: DataSplit | None = None
     ) -> Measurement:
-        """Metrics on a part, and the loss on `probe`; without it nan."""
-        items = np.concatenate([probe.items, part.items]) if probe else part.items
-        split, loss = len(items) - len(part), math.nan
+        """Measure on a split; `train_loss` is the loss on `probe`, nan without it."""
+        items = np.concatenate([probe.items, split.items]) if probe else split.items
+        start = len(items) - len(split)
+        loss = math.nan
         if self.generative is not None:
-            found, loss = self.generative.measure(job, weights, items, part)
+            metrics, loss = self.generative.measure(job, weights, items, split)
         else:
             (answer,) = self.sandbox.answer(job, "logits", weights, items)
             if answer.shape[1:] != (self.data.classes,):
                 raise EvaluationError(f"logits are {tuple(answer.shape)}")
             logits = answer.double().numpy()
-            found = classification.measure(logits[split:], part.labels, bootstrap=BOOTSTRAP)
+            metrics = classification.measure(logits[start:], split.labels, bootstrap=BOOTSTRAP)
             if probe:
                 if not np.ptp(logits, axis=0).any():
                     raise EvaluationError(COLLAPSED)
-                loss = classification.measure(logits[:split], probe.labels)["val_loss"]
-        intervals = found.pop("intervals")
-        recall = found.pop("recall", [])
-        return Measurement(found, standard_errors(intervals), recall, loss)
+                loss = classification.measure(logits[:start], probe.labels)["val_loss"]
+        intervals = metrics.pop("intervals")
+        recall = metrics.pop("recall", [])
+        return Measurement(metrics, standard_errors(intervals), recall, loss)
 
 
 def standard_errors(intervals: Mapping[str, Interval]) -> dict[str, float]:
-    """Standard errors by the width of 95 % intervals."""
-    return {name: (found["high"] - found["low"]) / WIDTH for name, found in intervals.items()}
+    """Derive the standard error of each metric from the width of its 95 % interval."""
+    return {
+        name: (interval["high"] - interval["low"]) / WIDTH for name, interval in intervals.items()
+    }

@@ -1,4 +1,4 @@
-"""Reference models beside every attempt, measured once per workspace by the same judge."""
+"""Reference models that attempts are compared with, measured once per workspace by their judge."""
 
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -23,8 +23,8 @@ from genlab.core.io import read_json, write_json
 
 Metrics = dict[str, Any]
 
-OF_STAGE = Path("results/agent_reference.json")  # written by stages/agent_reference.py
-STAGE = "dvc repro agent_reference"
+STAGE_FILE = Path("results/agent_reference.json")  # written by stages/agent_reference.py
+STAGE_COMMAND = "dvc repro agent_reference"
 LBFGS_STEPS = 100
 SMALL_CNN = """
 from torch import nn
@@ -47,40 +47,50 @@ class SmallCNN(nn.Module):
 def measure_references(
     judge: ModelJudge,
     workspace_file: Path,
-    stage_file: Path = OF_STAGE,
+    stage_file: Path = STAGE_FILE,
     *,
     seeds: int = 1,
     test: DataSplit | None = None,
 ) -> dict[str, Metrics]:
-    """Metrics of each reference model by its name, read from `workspace_file` if it is there.
+    """Measure the reference models, or read their metrics from `workspace_file` if it is there.
 
-    NAME_error is the standard error of NAME over seeds and items, `trainings` the number of seeds,
-    and `test` the same of the test part, which no planner sees. Classifiers: majority class,
-    logistic regression, and a small CNN on `seeds` seeds where the limit on parameters allows it.
-    Generative: the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if `stage_file`
-    was written for the same data and budget.
+    Returns metrics by the name of the model: NAME_error is the standard error of NAME over seeds
+    and items, `trainings` the number of seeds, and `test` the same on the test split, which no
+    planner sees. For classifiers the models are the majority class, logistic regression, and a
+    small CNN on `seeds` seeds where the limit on parameters allows it. For generative models it is
+    the pipeline's VAE with a factorised likelihood and p(z) = N(0, I), if `stage_file` was written
+    for the same data and budget.
     """
     if judge.task == "generate":
-        stored = read_json(stage_file, producer_command=STAGE) if stage_file.exists() else {}
-        fits = {**stored, **reference_conditions(judge)} == stored and stored["metrics"]
-        return {"VAE": stored["metrics"]} if fits else {}
+        return _read_stage(judge, stage_file)
     if len(np.unique(judge.data.train.labels)) < 2:
         raise GenlabError(f"{judge.data.name}: its training items are of one class; add another")
     if not workspace_file.exists():
         write_json(workspace_file, _measure_classifiers(judge, seeds, test))
-    read: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
-    return read
+    metrics: dict[str, Metrics] = read_json(workspace_file, producer_command="genlab agent")
+    return metrics
+
+
+def _read_stage(judge: ModelJudge, stage_file: Path) -> dict[str, Metrics]:
+    """Read what the stage has measured; empty where that was on other data or another budget."""
+    if not stage_file.exists():
+        return {}
+    stored = read_json(stage_file, producer_command=STAGE_COMMAND)
+    conditions = reference_conditions(judge)
+    if any(stored.get(name) != value for name, value in conditions.items()):
+        return {}
+    return {"VAE": stored["metrics"]} if stored["metrics"] else {}
 
 
 def _measure_classifiers(
     judge: ModelJudge, seeds: int, test: DataSplit | None
 ) -> dict[str, Metrics]:
-    """Metrics of the classifiers; the convolutions are trained while the regression is fitted."""
+    """Measure the classifiers; the small CNN is trained while the regression is fitted."""
     with ThreadPoolExecutor(1) as pool:
         regression = LogisticRegression(max_iter=LBFGS_STEPS)
         fitted = pool.submit(_measure, judge, regression, test)
         convolutional: dict[str, Metrics] = {}
-        with suppress(EvaluationError):  # two convolutions, the default recipe
+        with suppress(EvaluationError):  # it may be beyond the limit on parameters
             convolutional["small CNN"] = _measure_small_cnn(judge, seeds, test)
         return {
             "majority class": _measure(judge, DummyClassifier(strategy="prior"), test),
@@ -90,6 +100,7 @@ def _measure_classifiers(
 
 
 def _measure_small_cnn(judge: ModelJudge, seeds: int, test: DataSplit | None) -> Metrics:
+    """Train the small CNN with the default recipe on each seed."""
     source = SMALL_CNN.replace("{classes}", str(judge.data.classes))
     results = []
     on_test = []
@@ -103,36 +114,42 @@ def _measure_small_cnn(judge: ModelJudge, seeds: int, test: DataSplit | None) ->
 
 
 def reference_conditions(judge: ModelJudge) -> dict[str, Any]:
-    """What a figure of the stage has to agree in to be shown."""
-    data, examples = judge.data, judge.budget.examples
-    sizes = {"subset": len(data.train), "validation": len(data.validation)}
-    return {"dataset": data.name, "examples": examples, **sizes}
+    """Return the data and budget that the stage's file must state to be a reference here."""
+    data = judge.data
+    return {
+        "dataset": data.name,
+        "examples": judge.budget.examples,
+        "subset": len(data.train),
+        "validation": len(data.validation),
+    }
 
 
 def _measure(judge: ModelJudge, model: Any, test: DataSplit | None) -> Metrics:
-    """Fit a classifier of scikit-learn to levels, here and not in the sandbox."""
+    """Fit a classifier of scikit-learn to pixel levels, here and not in the sandbox."""
     train = judge.data.train
     # One thread: the number of threads changes sums of float32, and with them the result.
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where more steps would change it a little
+        warnings.simplefilter("ignore")  # L-BFGS stops before it converges
         model.fit(_flatten(train, judge.data.scale), train.labels)
-        summary = _answer(judge, model, judge.data.validation)
-        return summary if test is None else summary | {"test": _answer(judge, model, test)}
+        summary = _measure_fitted(judge, model, judge.data.validation)
+        if test is not None:
+            summary["test"] = _measure_fitted(judge, model, test)
+        return summary
 
 
-def _answer(judge: ModelJudge, model: Any, part: DataSplit) -> Metrics:
-    """Metrics of a fitted classifier on a part."""
-    answers = model.predict_log_proba(_flatten(part, judge.data.scale))
-    logits = np.full((len(part), judge.data.classes), -50.0)
-    logits[:, model.classes_] = np.maximum(answers, -50.0)
-    measured = classification.measure(logits, part.labels, bootstrap=BOOTSTRAP)
-    errors = standard_errors(measured.pop("intervals"))
-    measured.pop("recall")
-    return summarise([{"metrics": measured, "errors": errors}])
+def _measure_fitted(judge: ModelJudge, model: Any, split: DataSplit) -> Metrics:
+    """Measure a fitted classifier on a split."""
+    log_probabilities = model.predict_log_proba(_flatten(split, judge.data.scale))
+    logits = np.full((len(split), judge.data.classes), -50.0)
+    logits[:, model.classes_] = np.maximum(log_probabilities, -50.0)
+    metrics = classification.measure(logits, split.labels, bootstrap=BOOTSTRAP)
+    errors = standard_errors(metrics.pop("intervals"))
+    metrics.pop("recall")
+    return summarise([{"metrics": metrics, "errors": errors}])
 
 
-def _flatten(part: DataSplit, scale: float) -> npt.NDArray[np.float32]:
-    """Items as rows of numbers on [0, 1]."""
-    rows: Any = part.items.reshape(len(part), -1) / np.float32(scale)
+def _flatten(split: DataSplit, scale: float) -> npt.NDArray[np.float32]:
+    """Return the items as rows of numbers on [0, 1]."""
+    rows: Any = split.items.reshape(len(split), -1) / np.float32(scale)
     flat: npt.NDArray[np.float32] = rows
     return flat

@@ -1,4 +1,4 @@
-"""What a judge allows a model, and what it finds of it."""
+"""The budget of a training, and the results that the judge reports of a model."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -8,22 +8,22 @@ from typing_extensions import TypedDict
 
 from genlab.core.text import make_printable
 
-LONGEST = 400  # characters of a reason
+MAX_REASON = 400  # characters
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, AfterValidator(make_printable)]
 
 
 class EvaluationError(Exception):
-    """Why a model has no numbers: `reason`, one printable line."""
+    """A model that cannot be evaluated; `reason` is one printable line."""
 
     def __init__(self, reason: str) -> None:
-        self.reason = " ".join(make_printable(reason).split())[:LONGEST]
+        self.reason = " ".join(make_printable(reason).split())[:MAX_REASON]
         super().__init__(self.reason)
 
 
 @dataclass(frozen=True)
 class TrainingBudget:
-    """What each training may use: examples seen, parameters, seconds as SeedResult counts them."""
+    """Limits of each training: examples seen, parameters, and seconds as SeedResult counts them."""
 
     examples: int
     max_parameters: int
@@ -32,15 +32,15 @@ class TrainingBudget:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """One training.
+    """Result of one training.
 
-    seconds: CPU time of its process, with the building of the model, as the kernel counted it; on a
-    GPU wall time. Records of version 0.2 hold wall time. curve: training loss over at most 50
+    seconds: CPU time of its process as the kernel counted it, the building of the model included;
+    on a GPU wall time. Records of version 0.2 hold wall time. curve: training loss over at most 50
     equal parts, as the guest reports it.
     """
 
     seed: int
-    metrics: dict[str, float]  # on the validation part
+    metrics: dict[str, float]  # on the validation split
     train_loss: float  # nats per item, or bits per dimension, of training items after training
     seconds: float
     curve: list[float]
@@ -50,7 +50,7 @@ class SeedResult:
 
 
 class LayerSummary(TypedDict):
-    """A layer without layers below it."""
+    """A layer that holds no other layers."""
 
     name: Text
     kind: Text
@@ -59,7 +59,7 @@ class LayerSummary(TypedDict):
 
 
 class ModelSummary(BaseModel, frozen=True):
-    """A model as it was built; where `failure` is set, nothing else is."""
+    """Description of a model as it was built; where `failure` is set, nothing else is."""
 
     parameters: Count | None = None
     trainable: Count | None = None

@@ -1,4 +1,4 @@
-"""What is wrong with a module before any training: each fault is a BrokenModelError."""
+"""Checks of a module before its training; each fault is a BrokenModelError."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_leaves
 
 from .model import BrokenModelError, Model, load, set_seed
 
-STEPS = 3  # of training before a module's state is looked at, and calls of one that may grow
-MOST_STEPS = 12  # until an output depends on its input, which zeros of an initialisation prevent
-SAME = 1e-6  # relative difference of answers that are the same but for rounding
+STEPS = 3  # of training before a module's state is checked, and calls that show whether it grows
+MAX_STEPS = 12  # until an output depends on its input: layers may be initialised with zeros
+ROUNDING = 1e-6  # relative difference of answers that differ by rounding alone
 
 
 def check(model: Model, x: Tensor) -> None:
@@ -25,7 +25,7 @@ def check(model: Model, x: Tensor) -> None:
         model.module.eval()
         with torch.no_grad():
             answers = model.answer(model.random_batch(size))
-        if not all(bool(each.isfinite().all()) for each in answers):
+        if not all(bool(answer.isfinite().all()) for answer in answers):
             raise BrokenModelError(f"the output for {size} items is not finite (nan or inf)")
     check_gradients(model, x)
     optimiser = torch.optim.SGD(model.module.parameters(), 1e-3)
@@ -37,74 +37,77 @@ def check(model: Model, x: Tensor) -> None:
 
 
 def find_loss(model: Model, x: Tensor) -> Tensor:
-    """The training loss of items, each of another class."""
+    """Compute the training loss of items, each of another class."""
     classes = model.job["classes"]
     target = F.one_hot(torch.arange(len(x), device=x.device) % classes, classes)
     return model.loss(x, target.float(), 1.0)
 
 
 def train_step(model: Model, optimiser: torch.optim.Optimizer, x: Tensor) -> None:
-    """One step of training."""
+    """Take one step of training."""
     optimiser.zero_grad()
     find_loss(model, x).backward()  # type: ignore[no-untyped-call]
     optimiser.step()
 
 
 def check_gradients(model: Model, x: Tensor) -> None:
-    """Check that the gradients of registered parameters are finite, and some not zero."""
+    """Check that gradients of registered parameters are finite, and not all zero."""
     trained = model.trainable()
     model.module.train()
     loss = find_loss(model, x)
     if loss.grad_fn is None:
         raise BrokenModelError("the output has no gradient (detached, or under no_grad)")
-    known = {id(parameter) for parameter in trained.values()}
-    if stray := [each for each in leaves_of(loss) if id(each) not in known]:
-        fault = f"a parameter of shape {tuple(stray[0].shape)} is not registered in the model"
+    registered = {id(parameter) for parameter in trained.values()}
+    unregistered = [leaf for leaf in find_leaves(loss) if id(leaf) not in registered]
+    if unregistered:
+        shape = tuple(unregistered[0].shape)
+        fault = f"a parameter of shape {shape} is not registered in the model"
         raise BrokenModelError(f"{fault}; keep layers in nn.ModuleList, not in a list")
     loss.backward()  # type: ignore[no-untyped-call]
     gradients = {name: p.grad for name, p in trained.items() if p.grad is not None}
     for name, gradient in gradients.items():
         if not bool(gradient.isfinite().all()):
             raise BrokenModelError(f"the gradient of {name} is not finite (nan or inf)")
-    if not any(bool(each.any()) for each in gradients.values()):
+    if not any(bool(gradient.any()) for gradient in gradients.values()):
         raise BrokenModelError("every gradient is zero: the output does not depend on a parameter")
 
 
-def leaves_of(loss: Tensor) -> list[Tensor]:
-    """The tensors that gradients of `loss` are accumulated in."""
-    waiting, known = [loss.grad_fn], set[Any]()
+def find_leaves(loss: Tensor) -> list[Tensor]:
+    """Find the tensors in which gradients of `loss` are accumulated."""
+    waiting = [loss.grad_fn]
+    visited = set[Any]()
     while waiting:
         node: Any = waiting.pop()
-        if node is not None and node not in known:
-            known.add(node)
+        if node is not None and node not in visited:
+            visited.add(node)
             waiting += [following for following, _ in node.next_functions]
-    return [node.variable for node in known if hasattr(node, "variable")]
+    return [node.variable for node in visited if hasattr(node, "variable")]
 
 
 def check_growth(model: Model, call: Callable[[], object], what: str) -> None:
-    """Check that no attribute holds more numbers after each `call`, which fill the memory.
+    """Check that no attribute holds more numbers after each `call`, which would fill the memory.
 
-    A cache that is made at its first use is none.
+    A cache that is filled once, at its first use, passes.
     """
     sizes = list[dict[str, int]]()
     for _ in range(STEPS):
         call()
         sizes.append(count_numbers(model.module))
     for name in sizes[-1]:
-        counts = [each.get(name, 0) for each in sizes]
+        counts = [size.get(name, 0) for size in sizes]
         if all(low < high for low, high in pairwise(counts)):
             grows = f"{counts[0]:,}, {counts[1]:,}, {counts[2]:,} numbers"
             raise BrokenModelError(f"{name} grows with every {what} ({grows})")
 
 
 def count_numbers(module: nn.Module) -> dict[str, int]:
-    """Numbers in the tensors of each attribute, buffers and what lists hold included."""
-    found = dict[str, int]()
-    for place, part in module.named_modules():
-        for name, value in {**part._buffers, **vars(part)}.items():
-            tensors = [each for each in tree_leaves(value) if isinstance(each, Tensor)]
-            found[f"{place}.{name}".strip(".")] = sum(each.numel() for each in tensors)
-    return found
+    """Count the numbers in the tensors of each attribute, with buffers and tensors in lists."""
+    counts = dict[str, int]()
+    for path, submodule in module.named_modules():
+        for name, value in {**submodule._buffers, **vars(submodule)}.items():
+            tensors = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+            counts[f"{path}.{name}".strip(".")] = sum(tensor.numel() for tensor in tensors)
+    return counts
 
 
 @torch.no_grad()
@@ -113,13 +116,14 @@ def check_state(model: Model, x: Tensor) -> None:
     model.module.eval()
     state = {name: value.clone() for name, value in model.tensors().items()}
     expected = answer_alike(model, x)
-    load.cache_clear()  # what the module keeps in its file does not come with the weights either
+    load.cache_clear()  # module-level variables of its file are not saved with the weights either
     try:
-        found = answer_alike(Model(model.job | {"seed": model.job["seed"] + 1}, state=state), x)
+        instance = Model(model.job | {"seed": model.job["seed"] + 1}, state=state)
+        restored = answer_alike(instance, x)
     except RuntimeError as error:  # load_state_dict has a headline above what it names
         fault = str(error).splitlines()[-1].strip()
         raise BrokenModelError(f"its state does not fit a new instance: {fault}") from error
-    if not torch.allclose(expected, found, rtol=1e-5, atol=1e-6, equal_nan=True):
+    if not torch.allclose(expected, restored, rtol=1e-5, atol=1e-6, equal_nan=True):
         raise BrokenModelError(
             "a new instance with its saved weights answers otherwise: something that is neither"
             " a parameter nor a buffer changes the answers; keep it with register_buffer"
@@ -128,26 +132,27 @@ def check_state(model: Model, x: Tensor) -> None:
 
 @torch.no_grad()
 def answer_alike(model: Model, x: Tensor) -> Tensor:
-    """The last answer, with the random numbers that every call of this function gives."""
+    """Return the last answer; every call of this function draws the same random numbers."""
     model.module.eval()
     set_seed(0, x.device.type)
     return model.forward(x)
 
 
 def check_use_of_input(model: Model, x: Tensor) -> None:
-    """Check that answers differ between items, once some steps have moved what begins as zero."""
+    """Check that answers differ between items, if need be after some steps of training."""
     optimiser = torch.optim.Adam(model.module.parameters(), 1e-2)
-    for _ in range(MOST_STEPS):
-        if not (fault := find_constant(model, x.clone())):
+    for _ in range(MAX_STEPS):
+        fault = find_constant(model, x.clone())
+        if not fault:
             return
         model.module.train()
         train_step(model, optimiser, x)
-    raise BrokenModelError(f"{fault}, also after {MOST_STEPS} steps of training")
+    raise BrokenModelError(f"{fault}, also after {MAX_STEPS} steps of training")
 
 
 @torch.no_grad()
 def find_constant(model: Model, x: Tensor) -> str:
-    """Which function answers all items alike; empty where none does."""
+    """Name the function that answers all items alike; empty where none does."""
     model.module.eval()
     if model.job["task"] == "classify":
         return "the output does not depend on the input" if is_constant(model.logits, x) else ""
@@ -158,15 +163,15 @@ def find_constant(model: Model, x: Tensor) -> str:
 
 
 def is_constant(function: Callable[[Tensor], Tensor], x: Tensor) -> bool:
-    """Whether a function gives an item what it gives its neighbour, random numbers being alike.
+    """Whether a function gives all items the same output, with the same random numbers.
 
-    Where rounding hides a difference, as in a deep network before its norms know their statistics,
-    the gradient of a difference of items shows it.
+    Rounding can hide a difference, as in a deep network whose norms have no statistics yet; the
+    gradient of a difference between items shows it.
     """
     set_seed(0, x.device.type)
     first = function(x)
     set_seed(0, x.device.type)
-    if bool((first - function(x.roll(1, 0))).abs().max() > SAME * first.abs().max()):
+    if bool((first - function(x.roll(1, 0))).abs().max() > ROUNDING * first.abs().max()):
         return False
     signs = torch.ones(len(x), 1, device=x.device)
     signs[1::2] = -1

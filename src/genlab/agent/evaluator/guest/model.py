@@ -1,4 +1,4 @@
-"""A generated module as the judge uses it: loaded, and checked in what it answers."""
+"""A generated module as the judge uses it: loaded, with its answers checked."""
 
 import importlib.util
 import random
@@ -15,18 +15,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 Job = dict[str, Any]
-MOST_LATENTS = 1024
+MAX_LATENTS = 1024
 
 
 class BrokenModelError(Exception):
-    """The generated model does not do what a model has to do."""
+    """The generated model breaks its contract."""
 
 
 class Model(nn.Module):
-    """The model of a job, with lazy layers initialised by a batch of two, and kept weights.
+    """The model of a job, with initialised lazy layers and stored weights, if there are any.
 
-    layout: memory format of images and weights, by default that of `find_layout`. state: weights,
-    by default those of the job's folder, if it holds any.
+    Lazy layers are initialised by a batch of two. layout: memory format of images and weights, by
+    default that of `find_layout`. state: weights, by default those of the job's folder.
     """
 
     def __init__(
@@ -50,81 +50,82 @@ class Model(nn.Module):
         with torch.no_grad():
             self.answer(self.random_batch(2))
         self.module.to(memory_format=self.layout)
-        if (kept := folder / "kept.safetensors").exists():
-            state = load_file(kept, device=job["device"])
+        stored_weights = folder / "stored.safetensors"
+        if stored_weights.exists():
+            state = load_file(stored_weights, device=job["device"])
         if state is not None:
             self.module.load_state_dict(state, strict=False)
-            if lost := sorted(set(self.tensors()) - set(state)):
-                raise BrokenModelError(f"weights lack {lost[0]}: the module changes in training")
-        # New tensors are filled with nan until here, and throughout a check: a model that reads
-        # memory which it has not written is found out there. In every step it costs a fifth.
-        filled = job["do"] == "describe"
-        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+            if missing := sorted(set(self.tensors()) - set(state)):
+                raise BrokenModelError(f"weights lack {missing[0]}: the module changes in training")
+        # New tensors are filled with nan until here, and throughout a check, to detect a model that
+        # reads memory which it has not written. In every training step it would cost a fifth.
+        fill = job["do"] == "describe"
+        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
         set_seed(job["seed"], job["device"])
 
     def random_batch(self, size: int) -> Tensor:
-        """Noise in the shape of a batch of items."""
+        """Draw noise in the shape of a batch of items."""
         return torch.rand(size, *self.job["shape"], device=self.job["device"])
 
     def tensors(self) -> dict[str, Tensor]:
-        """Parameters and buffers that are saved, by name."""
+        """Return the parameters and buffers that are saved, by name."""
         state = nn.Module.state_dict(self.module)
         return {name: value for name, value in state.items() if isinstance(value, Tensor)}
 
     def trainable(self) -> dict[str, nn.Parameter]:
-        """Parameters that are trained, by name; at least one."""
-        found = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
-        if not found:
+        """Return the parameters that are trained, by name; at least one."""
+        parameters = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
+        if not parameters:
             raise BrokenModelError("the model has no parameters that can be trained")
-        return found
+        return parameters
 
     def forward(self, x: Tensor) -> Tensor:
-        """The last answer, so that the model is one function of its input."""
+        """Return the last answer, so that the model is one function of its input."""
         return self.answer(x)[-1]
 
     def answer(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Logits of a classifier; mean, log variance, decoded parameters of a generative model."""
+        """Return logits of a classifier, or mean, log variance and decoded parameters."""
         if self.job["task"] == "classify":
             return (self.logits(x),)
         mean, logvar = self.encode(x)
         return mean, logvar, self.decode(mean)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits (n, classes); whatever tensor forward gives, where `classes` is None."""
-        given = self.module(x.contiguous(memory_format=self.layout))
+        """Return logits (n, classes); whatever tensor forward gives, where `classes` is None."""
+        out = self.module(x.contiguous(memory_format=self.layout))
         classes = self.job["classes"]
-        if classes is None and isinstance(given, Tensor):
-            return given
-        return _checked("forward", given, (len(x), classes or 0))
+        if classes is None and isinstance(out, Tensor):
+            return out
+        return _check_output("forward", out, (len(x), classes or 0))
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance, (n, d) each."""
+        """Return mean and log variance, (n, d) each."""
         method: Any = self.module.encode
-        given = method(x.contiguous(memory_format=self.layout))
-        if not isinstance(given, (tuple, list)) or len(given) != 2:
-            raise BrokenModelError(f"encode gives {_kind(given)}, not a pair of mean and logvar")
-        latents = given[0].shape[-1] if isinstance(given[0], Tensor) and given[0].ndim else 0
-        if not 1 <= latents <= MOST_LATENTS:
-            raise BrokenModelError(f"encode gives {latents} latents, must be 1 to {MOST_LATENTS}")
-        mean, logvar = (_checked("encode", part, (len(x), latents)) for part in given)
+        out = method(x.contiguous(memory_format=self.layout))
+        if not isinstance(out, (tuple, list)) or len(out) != 2:
+            raise BrokenModelError(f"encode gives {_describe(out)}, not a pair of mean and logvar")
+        latents = out[0].shape[-1] if isinstance(out[0], Tensor) and out[0].ndim else 0
+        if not 1 <= latents <= MAX_LATENTS:
+            raise BrokenModelError(f"encode gives {latents} latents, must be 1 to {MAX_LATENTS}")
+        mean, logvar = (_check_output("encode", value, (len(x), latents)) for value in out)
         return mean, logvar
 
     def decode(self, z: Tensor) -> Tensor:
-        """Parameters of the mixture of each pixel, (n, components * K, height, width)."""
+        """Return parameters of the mixture of each pixel, (n, components * K, height, width)."""
         method: Any = self.module.decode
-        out, per_component = method(z), self.job["components"]
+        out = method(z)
+        per_component = self.job["components"]
         channels = out.shape[1] if isinstance(out, Tensor) and out.ndim == 4 else 0
         if not channels or channels % per_component:
-            wanted = f"(n, K x {per_component}, height, width) for K mixture components per pixel"
-            raise BrokenModelError(f"decode gives {_kind(out)}, not the shape {wanted}")
-        return _checked("decode", out, (len(z), channels, *self.job["shape"][1:]))
+            shape = f"(n, K x {per_component}, height, width) for K mixture components per pixel"
+            raise BrokenModelError(f"decode gives {_describe(out)}, not the shape {shape}")
+        return _check_output("decode", out, (len(z), channels, *self.job["shape"][1:]))
 
     def loss(self, x: Tensor, target: Tensor, beta: float = 1.0, free_bits: float = 0.0) -> Tensor:
-        """The training loss of a batch. x: on [0, 1]; target: class probabilities.
+        """Return the training loss of a batch: cross-entropy, or the negative ELBO per dimension.
 
-        Classifiers: cross-entropy. Generative models: the negative ELBO in nats per dimension with
-        the KL weighted by beta, of which each latent's mean counts free_bits nats at least (Kingma
-        et al. 2016).
+        x: items on [0, 1]. target: class probabilities. The ELBO is in nats and its KL is weighted
+        by beta; each latent's mean KL counts as at least free_bits nats (Kingma et al. 2016).
         """
         if self.job["task"] == "classify":
             return F.cross_entropy(self.logits(x), target)
@@ -141,10 +142,10 @@ class Model(nn.Module):
 
 
 def find_layout(job: Job) -> torch.memory_format:
-    """Memory format in which a model trains fastest: channels last for convolutions on a CPU.
+    """Find the memory format in which a model trains fastest.
 
-    Convolution, normalisation and pooling take about half the time with it. A model that does not
-    train with it, such as one that calls `x.view(len(x), -1)`, keeps contiguous images.
+    Channels last halves the time of convolution, normalisation and pooling on a CPU. A model that
+    does not train with it, such as one that calls `x.view(len(x), -1)`, gets contiguous images.
     """
     if job["device"] != "cpu" or job["do"] == "describe":
         return torch.contiguous_format
@@ -162,18 +163,18 @@ def find_layout(job: Job) -> torch.memory_format:
 
 @cache
 def load(path: Path, class_name: str) -> type[nn.Module]:
-    """The class of the file, which is run once: what it does at its import has been done then."""
+    """Load the class from the file, which is executed once per process."""
     spec = importlib.util.spec_from_file_location("model", path)
     assert spec is not None
     assert spec.loader is not None
     sys.modules["model"] = module = importlib.util.module_from_spec(spec)  # dataclasses look it up
     spec.loader.exec_module(module)
-    found = getattr(module, class_name, None)
-    if found is None:
+    model_class = getattr(module, class_name, None)
+    if model_class is None:
         raise BrokenModelError(f"model.py has no class {class_name}, an nn.Module")
-    if not isinstance(found, type) or not issubclass(found, nn.Module):
+    if not isinstance(model_class, type) or not issubclass(model_class, nn.Module):
         raise BrokenModelError(f"{class_name} is not a class of nn.Module")
-    return found
+    return model_class
 
 
 def set_seed(seed: int, device: str) -> None:
@@ -182,17 +183,17 @@ def set_seed(seed: int, device: str) -> None:
     np.random.seed(seed)
     if device == "cpu":
         torch.default_generator.manual_seed(seed)
-    else:  # which notes a stack for each device that has not been used yet, in milliseconds
+    else:  # slower by milliseconds: it records a traceback for each device that is not used yet
         torch.manual_seed(seed)
 
 
-def _checked(method: str, value: object, shape: tuple[int, ...]) -> Tensor:
+def _check_output(method: str, value: object, shape: tuple[int, ...]) -> Tensor:
     if not isinstance(value, Tensor) or tuple(value.shape) != shape:
-        raise BrokenModelError(f"{method} gives {_kind(value)}, not the shape {shape}")
+        raise BrokenModelError(f"{method} gives {_describe(value)}, not the shape {shape}")
     if not value.is_floating_point():
         raise BrokenModelError(f"{method} gives {value.dtype}, not floating-point numbers")
     return value.float()
 
 
-def _kind(value: object) -> str:
+def _describe(value: object) -> str:
     return str(tuple(value.shape)) if isinstance(value, Tensor) else type(value).__name__
