@@ -39,10 +39,10 @@ def main() -> None:
         data=options.data_path,
         judges=options.judges,
         trained=options.checkpoint,
-        results=options.place("results/DATASET"),
-        summary=options.place("metrics", f"{options.dataset}.json"),
-        plots=options.place("plots/DATASET", "evaluation"),
-        arrays=options.place("data/evaluated/DATASET"),
+        results=options.output_path("results/DATASET"),
+        summary=options.output_path("metrics", f"{options.dataset}.json"),
+        plots=options.output_path("plots/DATASET", "evaluation"),
+        arrays=options.output_path("data/evaluated/DATASET"),
     )
     print(f"{paths.summary}: {make_evaluator(params, dataset, paths).run()}")
 

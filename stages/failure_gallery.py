@@ -31,8 +31,8 @@ def main() -> None:
     dataset, evidence = params.dataset(options.dataset), options.evaluated / "evidence.npz"
     sections = build_gallery(dataset, options.data_path, evidence, options.count)
     summary = summarise(sections, bootstrap=params.bootstrap, seed=params.seed)
-    write_json(options.place("results/DATASET", "failures.json"), summary)
-    target = options.place("plots/DATASET/failures", "index.html")
+    write_json(options.output_path("results/DATASET", "failures.json"), summary)
+    target = options.output_path("plots/DATASET/failures", "index.html")
     write_text(target, render_page(f"What fails: {dataset.title}", summary, sections))
     draw_sheet(target.with_name("sheet.png"), sections)
     supported = [test["name"] for test in summary["tests"] if test["verdict"] == "supported"]

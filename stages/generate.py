@@ -30,7 +30,7 @@ class Options(DatasetOptions, overridable("seed")):
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    folder = options.place("data/generated/DATASET")
+    folder = options.output_path("data/generated/DATASET")
     print(generate(options.dataset, options.params, folder, options.count))
 
 

@@ -49,7 +49,10 @@ def train(params: Params, name: str, data: Path, folder: Path) -> dict[str, obje
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    folder, results = options.place("data/judges/DATASET"), options.place("results/DATASET")
+    folder, results = (
+        options.output_path("data/judges/DATASET"),
+        options.output_path("results/DATASET"),
+    )
     if options.params.dataset(options.dataset).kind == "grids":
         facts: dict[str, object] = {"judges": {}}
         write_json(folder / "none.json", {"kind": "judges", "dataset": options.dataset})

@@ -33,10 +33,10 @@ def main() -> None:
     options = parse_options(Options)
     params = options.params
     dataset = params.dataset(options.dataset)
-    data = options.place("data/DATASET")
+    data = options.output_path("data/DATASET")
     summary = split(dataset.name, params, options.data_path, data, params.seed)
-    write_json(options.place("results/DATASET", "data.json"), summary.facts)
-    sheet = options.place("plots/DATASET/data", "sheet.png")
+    write_json(options.output_path("results/DATASET", "data.json"), summary.facts)
+    sheet = options.output_path("plots/DATASET/data", "sheet.png")
     if dataset.kind == "grids":
         figures.draw_data_sheet(sheet, summary.examples, summary.captions)
     else:

@@ -33,9 +33,9 @@ def main() -> None:
     params = options.params
     dataset = params.dataset(options.dataset)
     engine.make_deterministic(params.seed)
-    folder = options.place("data/checkpoints/DATASET")
-    plots = options.place("plots/DATASET", "training")
-    results = options.place("results/DATASET", "training.json")
+    folder = options.output_path("data/checkpoints/DATASET")
+    plots = options.output_path("plots/DATASET", "training")
+    results = options.output_path("results/DATASET", "training.json")
     with distributed.process_group(params.device):
         summary = train_dataset(params, dataset, options.data_path, folder, plots, results)
     if summary is None:  # torchrun's other processes write nothing

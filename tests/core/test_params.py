@@ -12,10 +12,11 @@ from ruamel.yaml import YAML
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import Params, load_params, parse_params
+from genlab.core.params.base import Section, neutral
 from genlab.core.params.catalogue import PUBLISHED
 from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.core.params.renamed import RENAMED
-from genlab.core.params.sections import Kind, Section, neutral
+from genlab.core.params.sections import Kind
 from genlab.experiments.run import apply_changes
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
@@ -218,8 +219,8 @@ def test_options_come_from_the_fields(
     options = _parse(monkeypatch, "--beta-max", "0.0", "--beta-schedule", "constant")
     params = options.params
     assert (options.dataset, options.data_path) == ("arc_grids", Path("data/arc_grids"))
-    assert options.place("results/DATASET", "x") == Path("results/arc_grids/x")
-    assert _parse(monkeypatch, "--output", "/o").place("results/DATASET", "x") == Path("/o/x")
+    assert options.output_path("results/DATASET", "x") == Path("results/arc_grids/x")
+    assert _parse(monkeypatch, "--output", "/o").output_path("results/DATASET", "x") == Path("/o/x")
     assert (params.beta_max, params.beta_schedule, params.wandb) == (0.0, "constant", False)
     assert params.latent_dim == DEFAULTS["latent_dim"]
     with pytest.raises(SystemExit):

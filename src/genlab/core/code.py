@@ -173,6 +173,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "genlab.core.git": "reads the commit, which only provenance names",
     "genlab.core.params.options": "command lines of stages, which depend on values of params",
     "genlab.core.params.__init__": "re-exports",
+    "genlab.core.params.base": "a stage depends on its values of params",
     "genlab.core.params.flat": "a stage depends on its values of params",
     "genlab.core.params.loading": "a stage depends on its values of params",
     "genlab.core.params.model": "a stage depends on its values of params",

@@ -1,4 +1,4 @@
-"""What the datasets state of themselves: kind, side, channels, names of classes."""
+"""Facts about datasets that hold before their files are read: kind, side, channels, classes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from genlab.core.params.sections import SourceParams
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a dataset states of itself, before any file of it is read.
+    """Facts about a dataset that hold before its files are read.
 
-    side: of an item, in cells or pixels; None where its files decide. channels: of images, None
-    where its files decide. labels: names of classes, where they are known beforehand. labelled:
-    whether classes say what an image shows. source: of a dataset of one's own.
+    side: of an item, in cells or pixels; None if its files decide. channels: of images; None if its
+    files decide. labels: names of classes, if they are known in advance. labelled: whether classes
+    say what an image shows. source: of a user's own dataset.
     """
 
     name: str
@@ -27,12 +27,12 @@ class Dataset:
 
     @property
     def family(self) -> Literal["grids", "own_grids", "images"]:
-        """By which measures it is judged: of grids that came without a generator, by their own."""
+        """Which evaluator applies: grids without a generator (`own_grids`) have their own."""
         return "own_grids" if self.kind == "grids" and self.source else self.kind
 
     @property
     def classes(self) -> int:
-        """Number of values of a cell or of a channel of a pixel; own grids also have padding."""
+        """Number of values of a cell, or of a channel of a pixel; own grids include padding."""
         return {"grids": 10, "own_grids": 11, "images": 256}[self.family]
 
 
@@ -56,29 +56,29 @@ PUBLISHED: Mapping[str, Dataset] = {
         ),
     )
 }
-"""Datasets that need no files of one's own; params say the side of grids and of emoji."""
+"""Datasets that need no files of the user's; params set the side of grids and of emoji."""
 
 DUMMY_DATASET = "dummy"
-"""The agent's own data, which no stage has to make."""
+"""The agent's synthetic data, which no stage has to make."""
 RESERVED = frozenset(
     {"agent_search", "checkpoints", DUMMY_DATASET, "evaluated", "generated", "judges", "raw"}
 )
-"""Names of folders in data/ and of the agent's own data, which no dataset can have."""
+"""Names that no dataset can have: folders in data/, and the agent's synthetic data."""
 
 
 def suggest_model(side: int, kind: Literal["grids", "images"]) -> dict[str, int]:
-    """Patch and number of latents for items of a side.
+    """Suggest patch and number of latents for items of a side.
 
-    8 latents at each of about 8 x 8 places of an image, 4 at each 2 x 2 cells of a grid.
+    An image gets 8 latents at each of about 8 x 8 positions, a grid 4 at each 2 x 2 cells.
     """
     if kind == "grids":
         patch = 1 if side % 2 else 2
         return {"patch": patch, "latent_dim": 4 * (side // patch) ** 2}
-    fitting = [patch for patch in (4, 8, 16, 2) if side % patch == 0]
-    patch = min(fitting, key=lambda patch: abs(side / patch - 8), default=2)
+    divisors = [patch for patch in (4, 8, 16, 2) if side % patch == 0]
+    patch = min(divisors, key=lambda patch: abs(side / patch - 8), default=2)
     return {"patch": patch, "latent_dim": 8 * (side // patch) ** 2}
 
 
 def join_names(names: Iterable[str]) -> str:
-    """Names for a line."""
+    """Join names, sorted, for a message."""
     return ", ".join(sorted(names))

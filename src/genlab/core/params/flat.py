@@ -5,7 +5,7 @@ from typing import Literal, get_origin
 from pydantic import Field, model_validator
 from typing_extensions import Self
 
-from genlab.core.params.sections import Section, neutral
+from genlab.core.params.base import Section, neutral
 
 
 class FlatParams(Section):
@@ -13,11 +13,13 @@ class FlatParams(Section):
 
     seed: int = Field(ge=0, lt=2**31, description="Seed of all randomness.")
     datasets: list[str] = Field(min_length=1, description="Datasets the pipeline runs over.")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Where tensors live.")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(description="Device of tensors.")
     threads: int = Field(ge=1, le=256, description="Threads of training and of measuring.")
-    engine: Literal["local", "ray"] = Field(description="Where work is spread to.")
+    engine: Literal["local", "ray"] = Field(
+        description="What runs parallel work: processes here, or a Ray cluster."
+    )
     ray_address: str = Field(description="Address of a Ray cluster; empty = a new local one.")
-    workers: int = Field(ge=0, le=4096, description="Processes that share work; 0 = one per core.")
+    workers: int = Field(ge=0, le=4096, description="Parallel processes; 0 = one per core.")
 
     patch: int = Field(ge=1, le=16, description="Side of a patch in cells or pixels.")
     width: int = Field(ge=4, le=4096, description="Channels of encoder and decoder.")
@@ -41,71 +43,74 @@ class FlatParams(Section):
         "gaussian",
         "gaussian_analytic",
         "discretized_logistic_mixture",
-    ] = Field(description="What the decoder says of a cell or a pixel.")
-    likelihood_components: int = Field(ge=1, le=100, description="Logistics per pixel.")
+    ] = Field(description="Distribution of a cell or a pixel given the latents.")
+    likelihood_components: int = Field(ge=1, le=100, description="Logistic components per pixel.")
     causal_channels: int = Field(
-        ge=0, le=1024, description="Channels of the causal head.", json_schema_extra=neutral(0)
+        ge=0,
+        le=1024,
+        description="Channels of the causal head; 0 = none.",
+        json_schema_extra=neutral(0),
     )
 
-    epochs: int = Field(ge=1, le=100_000, description="Most epochs.")
+    epochs: int = Field(ge=1, le=100_000, description="Maximum number of epochs.")
     samples_per_epoch: int = Field(ge=1, le=10**9, description="Training items per epoch.")
     batch_size: int = Field(ge=1, description="Items per update.")
     lr: float = Field(gt=0, le=1, description="Peak learning rate.")
-    lr_schedule: Literal["constant", "cosine"] = Field(description="Learning rate over the run.")
+    lr_schedule: Literal["constant", "cosine"] = Field(description="Schedule of the learning rate.")
     weight_decay: float = Field(
         ge=0, le=1, description="Decoupled weight decay.", json_schema_extra=neutral(0.0)
     )
     amsgrad: bool = Field(
-        description="Whether steps follow the largest second moment so far.",
+        description="Whether to use the AMSGrad variant of the optimiser.",
         json_schema_extra=neutral(False),
     )
     grad_clip: float = Field(
         ge=0,
-        description="Greatest gradient norm of a group; 0 = off.",
+        description="Maximum gradient norm of a parameter group; 0 = off.",
         json_schema_extra=neutral(0.0),
     )
-    patience: int = Field(ge=1, description="Epochs without a gain before stopping.")
+    patience: int = Field(ge=1, description="Epochs without improvement before stopping.")
     ema: float = Field(
         ge=0,
         lt=1,
-        description="Memory of the averaged weights; 0 = off.",
+        description="Decay of the averaged weights; 0 = off.",
         json_schema_extra=neutral(0.0),
     )
 
     micro_batches: int = Field(
         ge=1,
         le=1024,
-        description="Parts of a batch, one after another.",
+        description="Parts of a batch that are processed one after another.",
         json_schema_extra=neutral(1),
     )
-    precision: Literal["float32", "bfloat16"] = Field(description="Of matrix products.")
+    precision: Literal["float32", "bfloat16"] = Field(description="Precision of matrix products.")
     compile: bool = Field(
-        description="Whether torch.compile prepares the training step.",
+        description="Whether to compile the training step with torch.compile.",
         json_schema_extra=neutral(False),
     )
     prior_share: float = Field(
         ge=0,
         lt=1,
-        description="Share of the run for the prior alone.",
+        description="Fraction of the run in which only the prior is trained.",
         json_schema_extra=neutral(0.0),
     )
 
     beta_max: float = Field(ge=0, description="Weight of the KL term; 1 = the ELBO.")
     beta_schedule: Literal["constant", "linear", "sigmoid", "cyclical"] = Field(
-        description="Rise of beta."
+        description="Schedule of beta."
     )
     beta_delay: float = Field(
-        ge=0, lt=1, description="Share of the run at beta 0.", json_schema_extra=neutral(0.0)
+        ge=0, lt=1, description="Fraction of the run at beta 0.", json_schema_extra=neutral(0.0)
     )
     beta_warmup: float = Field(
         ge=0,
         le=1,
-        description="Share of the joint phase (after the delay, before the prior alone)"
+        description="Fraction of the joint phase (after the delay, before the prior alone)"
         " in which beta rises.",
     )
     free_bits: float = Field(
         ge=0,
-        description="Nats per latent that are free of the KL term.",
+        description="Nats per latent that the KL term does not penalise.",
         json_schema_extra=neutral(0.0),
     )
     auxiliary: float = Field(
@@ -117,17 +122,20 @@ class FlatParams(Section):
         ge=0, description="Focal exponent at beta 0; 0 = off.", json_schema_extra=neutral(0.0)
     )
     class_balance_exponent: float = Field(
-        ge=0, le=1, description="Class weights; 0 = off.", json_schema_extra=neutral(0.0)
+        ge=0,
+        le=1,
+        description="Exponent of class weights; 0 = off.",
+        json_schema_extra=neutral(0.0),
     )
     corruption: float = Field(
         ge=0,
         le=1,
-        description="Share of training grids that are corrupted.",
+        description="Fraction of training grids that are corrupted.",
         json_schema_extra=neutral(0.0),
     )
 
-    wandb: bool = Field(description="Mirror the logs to Weights & Biases.")
-    bootstrap: int = Field(ge=100, le=100_000, description="Resamples per interval.")
+    wandb: bool = Field(description="Whether to mirror logs to Weights & Biases.")
+    bootstrap: int = Field(ge=100, le=100_000, description="Bootstrap resamples per interval.")
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

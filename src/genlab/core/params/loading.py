@@ -1,4 +1,4 @@
-"""Read params files: find the sections of datasets, complete and check them."""
+"""Read params files; complete and check the sections of datasets."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from genlab.core.params.renamed import reject_old_keys
 from genlab.core.params.sections import SourceParams
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-"""Names of datasets: of folders, stages and keys."""
+"""Names of datasets, which name folders, stages and keys, too."""
 IDLE = Path("data/agent/idle.json")
-"""Says that the agent had nothing to do, in place of its results."""
+"""Written in place of the agent's results when it has nothing to do."""
 
 
 def describe_idle() -> str:
-    """Why the agent has nothing to do, by what stage shared_params wrote; empty where it has."""
+    """Return why the agent has nothing to do, as stage shared_params found; else an empty text."""
     resolved = Path("results/params.json")
     if not resolved.is_file():
         return ""
@@ -37,23 +37,33 @@ def describe_idle() -> str:
 def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Params:
     """Read and check a params file. Raises a `GenlabError` of one line on any error.
 
-    complete: whether kinds and sizes that it leaves open are those that stage params found.
+    complete: whether to take kinds and sizes of users' datasets, where the file leaves them open,
+    from what stage params found in their files.
     """
     values = read_yaml(path)
-    for name, section in values.items() if complete else ():
-        source = section.get("source") if isinstance(section, dict) else None
-        resolved = Path(path).parent / "results" / str(name) / "params.json"
-        if isinstance(source, dict) and resolved.is_file():
-            stages = read_json(resolved, producer_command=f"dvc repro params@{name}")
-            found = stages.get("generate", {}).get("source", {})
-            stated = {key: value for key, value in source.items() if value is not None}
-            open_keys = {key: found[key] for key in ("kind", "size") if key in found}
-            values[name] = {**section, "source": {**open_keys, **stated}}
+    if complete:
+        results = Path(path).parent / "results"
+        for name, section in values.items():
+            if isinstance(section, dict) and isinstance(section.get("source"), dict):
+                values[name] = {**section, "source": _complete_source(section, name, results)}
     return parse_params(values, str(path))
 
 
+def _complete_source(section: Mapping[str, Any], name: str, results: Path) -> dict[str, Any]:
+    """Return the source of a dataset, with kind and size from stage params where it has none."""
+    source: dict[str, Any] = section["source"]
+    resolved = results / str(name) / "params.json"
+    if not resolved.is_file():
+        return source
+    stages = read_json(resolved, producer_command=f"dvc repro params@{name}")
+    detected = stages.get("generate", {}).get("source", {})
+    detected = {key: detected[key] for key in ("kind", "size") if key in detected}
+    stated = {key: value for key, value in source.items() if value is not None}
+    return {**detected, **stated}
+
+
 def parse_params(values: dict[str, Any], source: str) -> Params:
-    """Check the content of a params file, with its datasets' sections; errors name `source`.
+    """Check the content of a params file and of its datasets' sections; errors name `source`.
 
     Shapes must fit the items of every dataset that the pipeline runs over.
     """
@@ -65,8 +75,8 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
         if name in params.datasets:
             check_shapes(merged, dataset, source)
         if dataset.source and sum(dataset.source.shares(params.images).values()) >= 1:
-            key, rule = f"{name}.source.val_share", "val_share + test_share must be < 1"
-            raise GenlabError(f"{source}: {name}.source: {rule}", key=key, path=source)
+            message = f"{source}: {name}.source: val_share + test_share must be < 1"
+            raise GenlabError(message, key=f"{name}.source.val_share", path=source)
     for name in params.datasets:
         if name not in {*PUBLISHED, *params.sections}:
             message = f"{source}: {params.describe_unknown(name)}"
@@ -74,19 +84,19 @@ def parse_params(values: dict[str, Any], source: str) -> Params:
     return params
 
 
-def add_source_facts(params: Params, name: str, **found: Any) -> Params:
-    """Params in which the source of one's own dataset `name` states what was found."""
+def add_source_facts(params: Params, name: str, **facts: Any) -> Params:
+    """Return params in which the source of a user's dataset `name` states these facts, too."""
     values = params.model_dump()
-    values[name] = {**values[name], "source": {**values[name]["source"], **found}}
+    values[name] = {**values[name], "source": {**values[name]["source"], **facts}}
     return parse_params(values, PARAMS_FILE)
 
 
 def _complete_sections(
     values: Mapping[str, Any], source: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The sections of one's own datasets, checked, with a model that fits their pictures' size.
+    """Yield the sections of users' datasets, checked, with a model that fits their size.
 
-    Raises GenlabError for another key that params do not have.
+    Raises GenlabError for any other key that params do not have.
     """
     reject_old_keys(values, source)
     for name in PUBLISHED:
@@ -96,10 +106,11 @@ def _complete_sections(
     for name in sorted(values.keys() - Params.model_fields.keys() - PUBLISHED.keys(), key=str):
         section = values[name]
         if not isinstance(section, dict) or "source" not in section:
-            known = [*Params.model_fields, *PUBLISHED, *SECTION_FIELDS]
-            near = did_you_mean(str(name), known)
-            rest = "; a dataset of your own has a section with source: {path: …}"
-            raise GenlabError(f"{source}: {name} is not a known key{near}{rest}", key=str(name))
+            keys = [*Params.model_fields, *PUBLISHED, *SECTION_FIELDS]
+            suggestion = did_you_mean(str(name), keys)
+            hint = "a dataset of your own has a section with source: {path: …}"
+            message = f"{source}: {name} is not a known key{suggestion}; {hint}"
+            raise GenlabError(message, key=str(name))
         if not NAME.fullmatch(str(name)) or name in RESERVED:
             rule = f"{NAME.pattern}, and not {join_names(RESERVED)}"
             raise GenlabError(f"{source}: a dataset's name is {rule}, got {name}", key=str(name))

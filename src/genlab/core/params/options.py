@@ -1,4 +1,4 @@
-"""Command lines of the stages: options of their own, and flat params to override."""
+"""Command lines of the stages: their own options, and flat params that they override."""
 
 from argparse import Action, RawDescriptionHelpFormatter
 from pathlib import Path
@@ -27,18 +27,18 @@ class StageOptions(BaseSettings):
 
     @classmethod
     def settings_customise_sources(cls, *_: Any, **__: Any) -> tuple[()]:
-        """Read the command line alone: an environment variable `SEED` is no option of ours."""
+        """Read the command line only: an environment variable `SEED` is not an option."""
         return ()
 
     @property
     def params(self) -> Params:
-        """params.yaml with the flat params that were given."""
-        given = {key: getattr(self, key) for key in FLAT_KEYS if hasattr(self, key)}
-        return load_params().with_overrides(**given)
+        """params.yaml with the flat params of the command line."""
+        overrides = {key: getattr(self, key) for key in FLAT_KEYS if hasattr(self, key)}
+        return load_params().with_overrides(**overrides)
 
 
 class DatasetOptions(StageOptions):
-    """Command line of a stage that runs once per dataset: DATASET in a default path is its name."""
+    """Command line of a stage of one dataset; DATASET in a default path is replaced by its name."""
 
     dataset: str = Field("arc_grids", description="Name of the dataset.")
     output: Path | None = Field(None, description="Folder for all outputs, instead of DVC's.")
@@ -50,13 +50,13 @@ class DatasetOptions(StageOptions):
                 setattr(self, name, Path(str(path).replace("DATASET", self.dataset)))
         return self
 
-    def place(self, folder: str, name: str = "") -> Path:
-        """Path of an output: `name` in `folder`, or in the folder that was given."""
+    def output_path(self, folder: str, name: str = "") -> Path:
+        """Return the path of an output: `name` in `folder`, or in the folder of --output."""
         return (self.output or Path(folder.replace("DATASET", self.dataset))) / name
 
     @property
     def params(self) -> Params:
-        """params.yaml for the dataset, with the flat params that were given."""
+        """params.yaml for the dataset, with the flat params of the command line."""
         return super().params.for_dataset(self.dataset)
 
 
@@ -64,7 +64,7 @@ Options = TypeVar("Options", bound=StageOptions)
 
 
 def overridable(*names: str) -> type[StageOptions]:
-    """Return a base class with an option per flat param in `names`, None where not given."""
+    """Return a base class with an option per flat param in `names`; the default is None."""
     fields: dict[str, Any] = {}
     for name in names:
         field = Params.model_fields[name]
@@ -75,7 +75,7 @@ def overridable(*names: str) -> type[StageOptions]:
 
 
 class _HelpFormatter(RawDescriptionHelpFormatter):
-    """Leaves out pydantic's default of an option without one: the help's text says what holds."""
+    """Omit pydantic's "(default: null)": the description of such an option states its default."""
 
     def _get_help_string(self, action: Action) -> str:
         return (action.help or "").replace(" (default: null)", "")
@@ -84,7 +84,7 @@ class _HelpFormatter(RawDescriptionHelpFormatter):
 def parse_options(options: type[Options], arguments: list[str] | None = None) -> Options:
     """Parse a command line, by default this program's.
 
-    Raises a `GenlabError` of one line that names the option.
+    Raises a `GenlabError` of one line that names the option at fault.
     """
     try:
         source = CliSettingsSource[Any](options, formatter_class=_HelpFormatter)

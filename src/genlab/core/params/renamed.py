@@ -1,4 +1,4 @@
-"""Old names of what stands in users' files, read in one place, with the new name of each."""
+"""Old names of keys in users' files, with their new names."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,16 +17,18 @@ RENAMED: Mapping[str, str] = {
 
 
 def reject_old_keys(values: Mapping[str, Any], source: str) -> None:
-    """Raise a `GenlabError` that names the new key where `values` holds an old one."""
-    for key in _dotted(values):
+    """Raise a `GenlabError` that names the new key if `values` has an old one."""
+    for key in _list_dotted(values):
         if key in RENAMED:
             new = RENAMED[key]
             raise GenlabError(f"{source}: {key} is now called {new}; rename it", key=key, fix=new)
 
 
-def _dotted(values: Mapping[str, Any]) -> Iterable[str]:
-    """Keys as they stand, and those in sections with their section's name before them too."""
+def _list_dotted(values: Mapping[str, Any]) -> Iterable[str]:
+    """Yield all keys; those of sections both with and without the section's name."""
     for key, value in values.items():
         yield str(key)
         if isinstance(value, Mapping):
-            yield from (name for inner in value for name in (str(inner), f"{key}.{inner}"))
+            for inner in value:
+                yield str(inner)
+                yield f"{key}.{inner}"

@@ -1,18 +1,12 @@
-"""The sections of `params.yaml`: what data, measurement, agent and benchmark read."""
+"""The sections of `params.yaml`: of data, evaluation, agent and benchmark."""
 
 import re
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    Strict,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, JsonValue, Strict, field_validator, model_validator
 from typing_extensions import Self
+
+from genlab.core.params.base import Section, neutral
 
 Kind = Literal[
     "rectangle_filled",
@@ -31,36 +25,13 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Section(BaseModel):
-    """Frozen; an unknown key or a value of another type is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    def effective(self) -> dict[str, Any]:
-        """Values by key, without the keys whose value is the one that changes nothing.
-
-        A new parameter, at that value, leaves what depends on the section up to date.
-        """
-        values: dict[str, Any] = {}
-        for name, field in type(self).model_fields.items():
-            value = getattr(self, name)
-            extra = field.json_schema_extra
-            if isinstance(extra, dict) and "neutral" in extra and value == extra["neutral"]:
-                continue
-            values[name] = value.effective() if isinstance(value, Section) else value
-        return values
-
-
-def neutral(value: JsonValue) -> dict[str, JsonValue]:
-    """State, for a field, the value at which the parameter changes nothing."""
-    return {"neutral": value}
-
-
 class _SplitParams(Section):
-    """Shares of the splits: stage split."""
+    """Sizes of the splits: stage split."""
 
-    val_share: Share = Field(description="Share of the validation split in what is not test.")
-    test_share: Share = Field(description="Share of the test split where none is official.")
+    val_share: Share = Field(description="Fraction of the non-test items that is validation.")
+    test_share: Share = Field(
+        description="Fraction that is test if there is no official test split."
+    )
 
     @model_validator(mode="after")
     def _leave_items(self) -> Self:
@@ -72,15 +43,19 @@ class _SplitParams(Section):
 class GridParams(_SplitParams):
     """The data of the grid datasets: stages generate and split."""
 
-    count: int = Field(ge=10, description="Grids in all.")
+    count: int = Field(ge=10, description="Total number of grids.")
     size: int = Field(ge=8, le=16, description="Side of a grid in cells.")
-    min_objects: int = Field(ge=1, le=8, description="Fewest objects per grid.")
-    max_objects: int = Field(ge=1, le=8, description="Most objects per grid.")
+    min_objects: int = Field(ge=1, le=8, description="Minimum number of objects per grid.")
+    max_objects: int = Field(ge=1, le=8, description="Maximum number of objects per grid.")
     kinds: dict[Kind, Weight] = Field(
-        description="Weights of kinds of objects other than 1.", json_schema_extra=neutral({})
+        description="Sampling weights of kinds of objects; 1 for others.",
+        json_schema_extra=neutral({}),
     )
     spacing: int = Field(
-        ge=0, le=4, description="Free cells between two objects.", json_schema_extra=neutral(0)
+        ge=0,
+        le=4,
+        description="Minimum number of free cells between objects.",
+        json_schema_extra=neutral(0),
     )
 
     @model_validator(mode="after")
@@ -103,13 +78,13 @@ class ImageParams(_SplitParams):
     count: int = Field(
         0,  # so that a params.yaml that is older than this key can be read
         ge=0,
-        description="Most images of each part of a source; 0 = all.",
+        description="Maximum number of images per part of a source; 0 = all.",
         json_schema_extra=neutral(0),
     )
-    raw: str = Field(min_length=1, description="Folder that original files are looked for in.")
-    download: bool = Field(description="Whether to download what is not on this machine.")
+    raw: str = Field(min_length=1, description="Folder with the original files.")
+    download: bool = Field(description="Whether to download files that this machine lacks.")
     emoji_size: int = Field(ge=16, le=128, description="Side of an emoji in pixels.")
-    emoji_font: str = Field(description="Font with colour bitmaps; empty = look for one.")
+    emoji_font: str = Field(description="Font with colour bitmaps; empty = search for one.")
 
 
 Word = Annotated[str, Field(min_length=1)]
@@ -119,19 +94,19 @@ Pair = Annotated[tuple[Word, Word], Strict(False)]  # YAML has lists
 
 
 class TableParams(Section):
-    """A table that names pictures and their labels; None: found out."""
+    """A table that names pictures and their labels; None: detected."""
 
     file: str | None = Field(None, description="Name of the table in the folder.")
     separator: Annotated[str, Field(min_length=1, max_length=1)] | None = Field(
-        None, description="Character between cells."
+        None, description="Character that separates cells."
     )
     columns: Pair | None = Field(None, description="Columns of file names and of labels.")
 
 
 class SourceParams(Section):
-    """Where a dataset of one's own lies, and what cannot be found out by looking at it.
+    """Where a user's own dataset is, and how to read it if its files leave that open.
 
-    None: found out; a refusal names the key where the files allow two readings.
+    None: detected; if the files allow two readings, the error names the key that decides.
     """
 
     path: str = Field(min_length=1, description="Folder, archive or file.")
@@ -148,11 +123,11 @@ class SourceParams(Section):
         description="Side of a picture in pixels, of a canvas in cells.",
     )
     channels: Literal["auto", "grey", "rgb"] = Field(
-        "auto", description="Colours that are kept.", json_schema_extra=neutral("auto")
+        "auto", description="Colour channels to keep.", json_schema_extra=neutral("auto")
     )
     fit: Literal["crop", "pad", "stretch"] = Field(
         "crop",
-        description="How a picture that is no square becomes one.",
+        description="How to make pictures square.",
         json_schema_extra=neutral("crop"),
     )
     background: str = Field(
@@ -170,7 +145,9 @@ class SourceParams(Section):
         None, description="Order of an array's axes.", json_schema_extra=neutral(None)
     )
     arrays: Pair | None = Field(
-        None, description="Names of pictures and labels.", json_schema_extra=neutral(None)
+        None,
+        description="Names of the arrays of pictures and labels.",
+        json_schema_extra=neutral(None),
     )
     table: TableParams | None = Field(
         None, description="Table of labels.", json_schema_extra=neutral(None)
@@ -183,31 +160,33 @@ class SourceParams(Section):
     )
     frames: Literal["first", "all"] = Field(
         "first",
-        description="Frames of an animation or pages of a TIFF that are pictures.",
+        description="Which frames of an animation, or pages of a TIFF, to use.",
         json_schema_extra=neutral("first"),
     )
     group: str | None = Field(
         None,
         min_length=1,
-        description="Pattern of file names, or a table's column; equal ones share a split.",
+        description="Pattern of file names, or a table's column; equal values share a split.",
         json_schema_extra=neutral(None),
     )
     val_share: Share | None = Field(
         None,
-        description="Share of validation where none is official.",
+        description="Fraction that is validation if there is no official split.",
         json_schema_extra=neutral(None),
     )
     test_share: Share | None = Field(
-        None, description="Share of test where none is official.", json_schema_extra=neutral(None)
+        None,
+        description="Fraction that is test if there is no official split.",
+        json_schema_extra=neutral(None),
     )
     duplicates: Literal["keep", "drop"] = Field(
         "keep",
-        description="Whether all of several equal pictures are kept.",
+        description="Whether to keep all of several equal pictures, or one.",
         json_schema_extra=neutral("keep"),
     )
     unreadable: Literal["refuse", "skip"] | None = Field(
         None,
-        description="What to do with files that cannot be read; none: skip up to 1 %.",
+        description="What to do with unreadable files; none: skip up to 1 %.",
         json_schema_extra=neutral(None),
     )
 
@@ -241,11 +220,13 @@ class SourceParams(Section):
 
 
 class EvaluateParams(Section):
-    """The measurement: stages evaluate and failure_gallery."""
+    """The evaluation: stages evaluate and failure_gallery."""
 
     samples: int = Field(ge=100, description="Grids drawn from each sampler.")
     image_samples: int = Field(ge=100, description="Images drawn from each sampler.")
-    extractor_examples: int = Field(ge=128, description="Images that the feature classifier sees.")
+    extractor_examples: int = Field(
+        ge=128, description="Training images of the feature classifier."
+    )
     iwae_samples: int = Field(ge=1, description="k of the IWAE bound.")
     iwae_items: int = Field(ge=1, description="Test items of the IWAE bound.")
 
@@ -262,7 +243,8 @@ class RoleParams(Section):
         description="Sent to models that reason; empty = not sent.", json_schema_extra=neutral("")
     )
     max_output_tokens: int = Field(
-        ge=64, description="Most tokens of an answer, reasoning included; doubled once when cut."
+        ge=64,
+        description="Maximum tokens of an answer, reasoning included; doubled once if truncated.",
     )
     timeout: float = Field(gt=0, description="Seconds per request.")
 
@@ -270,48 +252,55 @@ class RoleParams(Section):
 class AgentParams(Section):
     """The research agent: stage agent_iterate."""
 
-    goal: str = Field(min_length=1, description="What the agent is asked for, with its number.")
+    goal: str = Field(min_length=1, description="The agent's goal, with a number to reach.")
     dataset: str = Field(min_length=1, description="Dataset of the goal, a dep of the stage.")
     mode: Literal["loop", "tools"] = Field(
         description="loop: a fixed sequence of steps; tools: the planning model calls the tools."
     )
-    backend: Literal["embedded", "openai", "replay", "search"] = Field(description="Who plans.")
+    backend: Literal["embedded", "openai", "replay", "search"] = Field(
+        description="What plans: a language model, a recording or search."
+    )
     planning: RoleParams = Field(description="The model that plans.")
     tools: RoleParams = Field(description="The model that writes and describes code.")
     gguf: str = Field(
-        description="Weights of the embedded model; empty = those that come along.",
+        description="Weights of the embedded model; empty = the bundled ones.",
         json_schema_extra=neutral(""),
     )
     transcript: str = Field(description="Journal that is replayed, a dep of the stage.")
-    max_iterations: int = Field(ge=1, le=1000, description="Most attempts.")
+    max_iterations: int = Field(ge=1, le=1000, description="Maximum number of attempts.")
     patience: int = Field(ge=1, le=1000, description="Attempts without a gain before stopping.")
-    drafts: int = Field(ge=1, le=100, description="Independent first proposals.")
+    drafts: int = Field(ge=1, le=100, description="Number of independent first proposals.")
     candidates: int = Field(ge=1, le=64, description="Proposals per round, trained in parallel.")
-    max_repairs: int = Field(ge=0, le=20, description="Repairs of code that failed a check.")
-    max_prompt_tokens: int = Field(ge=500, description="Most tokens of a prompt, by estimate.")
+    max_repairs: int = Field(
+        ge=0, le=20, description="Maximum repairs of code that failed a check."
+    )
+    max_prompt_tokens: int = Field(ge=500, description="Maximum tokens of a prompt, estimated.")
     max_tokens: int = Field(
-        ge=0, description="Most tokens of a run; 0 = no limit.", json_schema_extra=neutral(0)
+        ge=0, description="Maximum tokens of a run; 0 = no limit.", json_schema_extra=neutral(0)
     )
     max_cost: float = Field(
-        ge=0, description="Most dollars of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
+        ge=0, description="Maximum dollars of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
     )
     max_seconds: float = Field(
-        ge=0, description="Most seconds of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
+        ge=0, description="Maximum seconds of a run; 0 = no limit.", json_schema_extra=neutral(0.0)
     )
     compare_with_search: bool = Field(
-        description="Whether search gets the same budget.", json_schema_extra=neutral(False)
+        description="Whether to compare with random search of the same budget.",
+        json_schema_extra=neutral(False),
     )
     allow_pip: bool = Field(
         description="Whether pip may install into the workspace.", json_schema_extra=neutral(False)
     )
     sandbox: Literal["auto", "bubblewrap", "landlock"] = Field(description="Mode of the sandbox.")
     device: Literal["auto", "cpu", "cuda"] = Field(description="Where models train.")
-    examples: int = Field(ge=1, description="Training examples that one training sees.")
-    subset: int = Field(ge=10, description="Different training items among them.")
-    max_parameters: int = Field(ge=1000, description="Most parameters of a model.")
-    time_limit: float = Field(gt=0, description="Seconds of one training.")
-    validation: int = Field(ge=0, description="Validation items that decide; 0 = all.")
-    seeds: int = Field(ge=1, le=100, description="Seeds by which an attempt is chosen.")
+    examples: int = Field(
+        ge=1, description="Training examples that a model sees, repeats included."
+    )
+    subset: int = Field(ge=10, description="Number of different training items.")
+    max_parameters: int = Field(ge=1000, description="Maximum number of parameters of a model.")
+    time_limit: float = Field(gt=0, description="Maximum seconds of a training run.")
+    validation: int = Field(ge=0, description="Validation items used for selection; 0 = all.")
+    seeds: int = Field(ge=1, le=100, description="Seeds per attempt, for selection.")
     confirmation_seeds: int = Field(
         5, ge=2, le=100, description="New seeds on which the best attempt has to meet the goal."
     )
@@ -320,16 +309,18 @@ class AgentParams(Section):
 class BenchmarkParams(Section):
     """The person-swap benchmark: stage benchmark."""
 
-    cases: str = Field(min_length=1, description="Folder of the cases, a folder each.")
-    tools: list[str] = Field(min_length=1, description="Tools that are run, by their ids.")
+    cases: str = Field(min_length=1, description="Folder of the cases, one folder per case.")
+    tools: list[str] = Field(min_length=1, description="Ids of the tools to run.")
     options: dict[str, dict[str, JsonValue]] = Field(
-        description="Options by tool; lists are compared."
+        description="Options by tool; values of a list are compared."
     )
     repeats: int = Field(ge=1, le=100, description="Images per case and contender.")
-    concurrency: int = Field(ge=1, le=256, description="Most images generated at a time.")
+    concurrency: int = Field(
+        ge=1, le=256, description="Maximum number of images generated concurrently."
+    )
     timeout: float = Field(gt=0, description="Seconds per request to a tool.")
-    retries: int = Field(ge=0, le=20, description="Retries after a passing fault.")
-    max_cost: float = Field(ge=0, description="Ceiling of a run in dollars; 0 = free tools alone.")
+    retries: int = Field(ge=0, le=20, description="Maximum retries after a transient fault.")
+    max_cost: float = Field(ge=0, description="Maximum dollars of a run; 0 = free tools only.")
     judge: str = Field(
         description="Vision model whose stars are a separate column; empty = none.",
         json_schema_extra=neutral(""),
