@@ -67,20 +67,20 @@ def test_doctor_fails_where_a_requirement_is_missing(
 def test_doctor_reports_missing_programs_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["numpy>=99", 'no-such; extra=="x"'])
-    found = {check.name: check for check in doctor.examine(ROOT)}
-    assert not found["packages"].found
-    assert found["packages"].required
-    assert not found["git"].found
+    checks = {check.name: check for check in doctor.examine(ROOT)}
+    assert not checks["packages"].passed
+    assert checks["packages"].required
+    assert not checks["git"].passed
 
 
 def test_doctor_finds_the_emoji_font_where_the_dataset_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(emoji, "SYSTEM_FONTS", tmp_path / "fonts")
-    for place, found in (("", False), ("fonts/noto", True), ("data/raw", True)):
-        font = tmp_path / place / emoji.FONT
-        if place:
+    for folder, present in (("", False), ("fonts/noto", True), ("data/raw", True)):
+        font = tmp_path / folder / emoji.FONT
+        if folder:
             font.parent.mkdir(parents=True)
             font.touch()
         check = {check.name: check for check in doctor.check_datasets(tmp_path)}["emoji font"]
-        assert (check.found, str(font) in check.detail) == (found, found)
+        assert (check.passed, str(font) in check.detail) == (present, present)

@@ -100,7 +100,7 @@ def doctor(
     else:
         checks = list(examine(Path()))
         typer.echo(format_table(checks))
-    if any(check.required and not check.found for check in checks):
+    if any(check.required and not check.passed for check in checks):
         raise typer.Exit(1)
 
 

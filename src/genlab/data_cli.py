@@ -1,4 +1,4 @@
-"""`genlab data`: say how a path is understood as a dataset, and make it one of params.yaml."""
+"""`genlab data`: say how a path is understood as a dataset, and add it to params.yaml."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from genlab.core.params.sections import SourceParams, TableParams
 if TYPE_CHECKING:
     from genlab.datasets.own import OwnItems
 
-app = typer.Typer(no_args_is_help=True, help="Look at data of your own, and add them.")
+app = typer.Typer(no_args_is_help=True, help="Inspect your own data, and add them.")
 
 TYPES: Mapping[str, Any] = {
     "size": int,
@@ -26,7 +26,7 @@ TYPES: Mapping[str, Any] = {
     "val_share": float,
     "test_share": float,
 }
-"""Types of options that are no words."""
+"""Types of options whose values are not words."""
 
 PathArgument = Annotated[Path, typer.Argument(help="Folder, archive or file.")]
 Sheet = Annotated[Path | None, typer.Option(help="Write a contact sheet to this PNG file.")]
@@ -34,13 +34,13 @@ Sheet = Annotated[Path | None, typer.Option(help="Write a contact sheet to this 
 
 def with_source_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each key of `source` but its path, in place of `stated`."""
-    own = inspect.signature(command, eval_str=True).parameters
-    added = list(_list_options())
+    parameters = inspect.signature(command, eval_str=True).parameters
+    options = list(_list_options())
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         stated: dict[str, Any] = {}
-        for option in added:
+        for option in options:
             value = values.pop(option.name)
             section, _, key = option.name.partition("_")
             if value is not None and section == "table":
@@ -49,37 +49,47 @@ def with_source_options(command: Callable[..., None]) -> Callable[..., None]:
                 stated[option.name] = value
         command(**values, stated=stated)
 
-    kept = [one.replace(kind=one.KEYWORD_ONLY) for one in own.values() if one.name != "stated"]
-    run.__signature__ = inspect.Signature([*kept, *added])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in (*kept, *added)}
+    signature = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY)
+        for parameter in parameters.values()
+        if parameter.name != "stated"
+    ]
+    signature += options
+    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in signature}
     return run
 
 
 def _list_options() -> Iterator[inspect.Parameter]:
-    """An option for each key of a source; those of its table as `--table-KEY`."""
+    """Make an option for each key of a source; keys of its table become `--table-KEY`."""
     fields = {name: field for name, field in SourceParams.model_fields.items() if name != "table"}
     fields |= {f"table_{name}": field for name, field in TableParams.model_fields.items()}
     for name, field in fields.items():
         if name == "path":
             continue
         choices = ", ".join(_find_choices(field.annotation))
-        words = f"{field.description}" + (f" One of: {choices}." if choices else "")
-        option = typer.Option(f"--{name.replace('_', '-')}", help=words, show_default=False)
+        text = f"{field.description}"
+        if choices:
+            text += f" One of: {choices}."
+        option = typer.Option(f"--{name.replace('_', '-')}", help=text, show_default=False)
         value: Any = TYPES.get(name, str)
         kind = Annotated[value | None, option]
         yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
 def _find_choices(annotation: Any) -> list[str]:
-    """The words of a Literal, or of one in a union."""
+    """List the values of a Literal, or of the Literals in a union."""
     if get_origin(annotation) is Literal:
-        return [str(word) for word in get_args(annotation)]
-    return [word for part in get_args(annotation) for word in _find_choices(part)]
+        return [str(value) for value in get_args(annotation)]
+    choices = []
+    for member in get_args(annotation):
+        choices += _find_choices(member)
+    return choices
 
 
 @app.callback()
 def data() -> None:
-    """Look at data of your own, and add them to params.yaml."""
+    """Inspect your own data, and add them to params.yaml."""
 
 
 @app.command()
@@ -93,7 +103,7 @@ def check(
         bool, typer.Option("--verify", help="Compare with what stage generate read, by content.")
     ] = False,
 ) -> None:
-    """Read all pictures of a path and say how they are understood. What is not given is found out.
+    """Read all pictures of a path and say how they are understood. Options override inference.
 
     Example: genlab data check ~/photos --sheet photos.png
     """
@@ -116,7 +126,7 @@ def add(
     stated: dict[str, Any],
     sheet: Sheet = None,
 ) -> None:
-    """Make a path a dataset of params.yaml, and the one that the pipeline runs over.
+    """Add a path to params.yaml as the dataset that the pipeline runs on.
 
     Says how it is understood, which model fits its size, and how long training takes here.
 
@@ -132,14 +142,17 @@ def add(
     _require_enough(items)
     params, section = add_section(name, source, items, Path(PARAMS_FILE))
     typer.echo(f"\n{PARAMS_FILE}: datasets: [{name}], and section {name}:\n{section}")
-    own = params.for_dataset(name)
-    minutes = estimate_minutes(own, items.examples, own.dataset(name).classes)
-    typer.echo(f"training takes about {minutes:.0f} minutes here, for {own.epochs} epochs")
+    dataset_params = params.for_dataset(name)
+    classes = dataset_params.dataset(name).classes
+    minutes = estimate_minutes(dataset_params, items.examples, classes)
+    typer.echo(
+        f"training takes about {minutes:.0f} minutes here, for {dataset_params.epochs} epochs"
+    )
     typer.echo("next: dvc repro, then make report")
 
 
 def _make_source(path: Path, stated: Mapping[str, Any]) -> SourceParams:
-    """Check options. Raises GenlabError that names the faulty one."""
+    """Check options. Raises a GenlabError that names the faulty one."""
     from pydantic import ValidationError
 
     from genlab.core.errors import to_genlab_error
@@ -151,21 +164,21 @@ def _make_source(path: Path, stated: Mapping[str, Any]) -> SourceParams:
 
 
 def _read(source: SourceParams, sheet: Path | None) -> OwnItems:
-    """Read a source; draw its contact sheet where one is asked for."""
+    """Read a source; draw its contact sheet to the PNG file `sheet`, if given."""
     from genlab.core.io import atomic_write
     from genlab.datasets.own import read_source
     from genlab.datasets.readers.sheet import draw_sheet
 
     items = read_source(source)
     if sheet is not None:
-        with atomic_write(sheet) as part:
-            draw_sheet(items).save(part, "PNG")
+        with atomic_write(sheet) as temporary:
+            draw_sheet(items).save(temporary, "PNG")
         typer.echo(f"contact sheet: {sheet}", err=True)
     return items
 
 
 def _verify(path: Path) -> None:
-    """Read the dataset of params.yaml that lies at a path again; exit with 1 where it differs."""
+    """Read the dataset at a path again; exit with 1 if it differs from what the pipeline read."""
     from genlab.core.params import load_params
     from genlab.datasets.own import compare_content, find_name
 

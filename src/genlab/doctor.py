@@ -1,4 +1,4 @@
-"""What this machine has and lacks, and which job each thing affects."""
+"""Checks of this machine: what it has, what is missing, and which job that affects."""
 
 from __future__ import annotations
 
@@ -40,8 +40,6 @@ EXTRAS = {
     "formats": "own data in HDF5, HEIC and Parquet",
     "dev": "tests and checks",
 }
-
-
 PROGRAMS = (
     ("git", ("git",), "the pipeline (DVC)", True),
     (
@@ -57,23 +55,23 @@ NEEDED = {
     "key": ("wrong_key", "forbidden", "quota"),
     "model": ("not_found", "retired"),
 }
-"""What an endpoint must have, and the kinds of failures that show that it is missing."""
+"""What an endpoint must have, with the kinds of failure that show that it is missing."""
 PATIENCE = 120.0  # seconds for an answer of one line
-MODELS = 20  # of an endpoint, that are listed
+MODELS = 20  # number of an endpoint's models that a message lists
 
 
 class Check(NamedTuple):
-    """Whether something was found; `job`: what cannot be done, or differs, without it."""
+    """Outcome of one check. job: what cannot be done, or differs, where it did not pass."""
 
     name: str
-    found: bool
+    passed: bool
     detail: str
     job: str
     required: bool = False  # the pipeline cannot run without it
 
 
 def examine(root: Path) -> Iterator[Check]:
-    """All checks of this machine, for the project in `root`. Nothing secret is in them."""
+    """Check this machine for the project in `root`. No secret enters a check."""
     import torch
 
     from genlab.sandbox.runner import probe_mode
@@ -92,31 +90,37 @@ def examine(root: Path) -> Iterator[Check]:
         fault = probe_mode(mode, shutil.which("bwrap"))
         job = "agent: runs generated code in the better of both, and needs one"
         yield Check(mode, not fault, fault or "works", job)
-    known = [name for name in ENDPOINT if os.environ.get(name)]
-    detail = ", ".join(f"{name} {'' if name in known else 'not '}set" for name in ENDPOINT)
+    states = {name: "set" if os.environ.get(name) else "not set" for name in ENDPOINT}
+    detail = ", ".join(f"{name} {state}" for name, state in states.items())
     job = "agent with --backend openai; paid image tools"
-    yield Check("LLM endpoint", bool(known), detail, job)
+    yield Check("LLM endpoint", "set" in states.values(), detail, job)
     yield from check_datasets(root)
 
 
 def check_packages() -> Iterator[Check]:
-    """Python, the packages of pyproject.toml, and each of its extras."""
+    """Check Python, the packages of pyproject.toml, and each of its extras."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Check("Python", sys.version_info >= (3, 10), version, "everything", required=True)
     requirements = [Requirement(line) for line in metadata.requires("genlab") or ()]
     for extra, job in {"": "everything", **EXTRAS}.items():
         missing = [
-            each.name
-            for each in requirements
-            if (each.marker.evaluate({"extra": extra}) if each.marker else not extra)
-            and not _installed(each)
+            requirement.name
+            for requirement in requirements
+            if _belongs_to(requirement, extra) and not _is_installed(requirement)
         ]
         detail = f"missing: {', '.join(missing)}" if missing else "installed"
         name = f"packages [{extra}]" if extra else "packages"
         yield Check(name, not missing, detail, job, required=not extra)
 
 
-def _installed(requirement: Requirement) -> bool:
+def _belongs_to(requirement: Requirement, extra: str) -> bool:
+    """Whether an extra brings the requirement; "" stands for the package without extras."""
+    if requirement.marker is None:
+        return not extra
+    return requirement.marker.evaluate({"extra": extra})
+
+
+def _is_installed(requirement: Requirement) -> bool:
     try:
         return requirement.specifier.contains(metadata.version(requirement.name), prereleases=True)
     except metadata.PackageNotFoundError:
@@ -124,16 +128,17 @@ def _installed(requirement: Requirement) -> bool:
 
 
 def check_datasets(root: Path) -> Iterator[Check]:
-    """Published image datasets, and the font of the emoji, in data/raw or a copy of the system."""
+    """Look for published datasets and the emoji font, in data/raw and in the system's folders."""
     from genlab.datasets.emoji import FONT, SYSTEM_FONTS
     from genlab.datasets.sources import SYSTEM_FOLDERS
 
     for name, folder in RAW_FOLDERS.items():
-        places = [root / "data" / "raw" / folder]
-        places += [SYSTEM_FOLDERS[name]] if name in SYSTEM_FOLDERS else []
-        found = next((place for place in places if place.is_dir()), None)
-        detail = str(found) if found else "not here; downloaded at its first use"
-        yield Check(name, found is not None, detail, f"experiments with {name}")
+        candidates = [root / "data" / "raw" / folder]
+        if name in SYSTEM_FOLDERS:
+            candidates.append(SYSTEM_FOLDERS[name])
+        copy = next(filter(Path.is_dir, candidates), None)
+        detail = str(copy or "not here; downloaded at its first use")
+        yield Check(name, copy is not None, detail, f"experiments with {name}")
     fonts = [root / "data" / "raw" / FONT, *SYSTEM_FONTS.rglob(FONT)]
     font = next(filter(Path.is_file, fonts), None)
     detail = str(font or "not here; the Debian package fonts-noto-color-emoji has it")
@@ -148,8 +153,8 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
     from genlab.llm.backends import resolve_roles
 
     roles = resolve_roles(params)
-    named = [(each.base_url, each.model, each.key) for each in roles.values()]
-    same = named[0] == named[1]
+    models = [(settings.base_url, settings.model, settings.key) for settings in roles.values()]
+    same = models[0] == models[1]
     for role, settings in roles.items():
         if not same or role == "planning":
             yield from _check_endpoint(role, "both roles" if same else role, settings)
@@ -163,13 +168,17 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     job = "agent with --backend openai"
     quick = params.model_copy(update={"timeout": min(params.timeout, PATIENCE)})
     details = dict.fromkeys(NEEDED, "works")
-    answer, endpoint, failed, reason = None, None, "", ""
+    answer = None
+    endpoint = None
+    failed = ""
+    reason = ""
     try:
         endpoint = Endpoint(role, quick, retries=(1, 1))
         answer = endpoint.ask(_prompt("Write the numbers from 1 to 40 as words."))
         details |= {"reachable": excerpt(endpoint.client.base_url), "model": answer.model}
     except (GenlabError, LLMFailure) as error:
-        cause, reason = error.__cause__, str(error)
+        reason = str(error)
+        cause = error.__cause__
         kind = cause.kind if isinstance(cause, EndpointError) else ""
         failed = next((name for name, kinds in NEEDED.items() if kind in kinds), "answer")
         if endpoint is not None and kind in ("not_found", "retired", "rejected"):
@@ -187,13 +196,13 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
 
 
 def _prompt(question: str) -> list[dict[str, Any]]:
-    """A question as a run asks it: behind a system message."""
+    """Messages that ask a question behind a system message, as a run does."""
     system = {"role": "system", "content": "You answer briefly."}
     return [system, {"role": "user", "content": question}]
 
 
 def _list_models(endpoint: Endpoint) -> str:
-    """What the endpoint says that it has, for the end of a line; empty where it does not say."""
+    """List the endpoint's models as the end of a message; "" if it does not list them."""
     from genlab.llm.redaction import excerpt
     from genlab.llm.transport import EndpointError
 
@@ -205,10 +214,7 @@ def _list_models(endpoint: Endpoint) -> str:
 
 
 def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
-    """JSON schema, function calling, and whatever else the endpoint turned out to reject.
-
-    Both with a second turn, as a run has them.
-    """
+    """Check JSON schemas and function calling over two turns, and name rejected parameters."""
     from genlab.llm.chat import LLMFailure
 
     numbers = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
@@ -235,25 +241,30 @@ def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
             again = {"role": "user", "content": "Add 1 to that."}
             endpoint.ask([*prompt, answer.as_message(), *(results or [again])], **options)
         except LLMFailure as error:
-            usable, detail = False, error.reason
+            usable = False
+            detail = error.reason
         for names, word in ((endpoint.left_out, "rejected"), (endpoint.ignored, "ignored")):
             if "schema" in options and "response_format" in names:
-                usable, detail = False, f"{word}; in words: {detail}"
+                usable = False
+                detail = f"{word}; in words: {detail}"
         yield Check(f"{label}: {name}", usable, detail, job)
     if others := ", ".join(sorted(endpoint.left_out - {"response_format"})):
         yield Check(f"{label}: others", True, f"rejected: {others}", "these are left out")
 
 
 def format_table(checks: list[Check], ready: str = "the pipeline can run here") -> str:
-    """The checks as lines of text, one each, and a last line that sums them up.
+    """Format checks as lines of text, one each, and a last line that sums them up.
 
-    ready: that line where nothing required is missing.
+    ready: the last line if nothing required is missing.
     """
-    rows = [
-        ("ok" if check.found else "FAIL" if check.required else "-", *check[:1], *check[2:4])
-        for check in checks
-    ]
-    lacking = [check.name for check in checks if check.required and not check.found]
-    verdict = f"missing: {', '.join(lacking)}" if lacking else ready
+    rows = [(_mark(check), check.name, check.detail, check.job) for check in checks]
+    missing = [check.name for check in checks if check.required and not check.passed]
+    verdict = f"missing: {', '.join(missing)}" if missing else ready
     table = pd.DataFrame(rows).to_markdown(index=False, headers=(), tablefmt="plain")
     return f"{table}\n{verdict}"
+
+
+def _mark(check: Check) -> str:
+    if check.passed:
+        return "ok"
+    return "FAIL" if check.required else "-"

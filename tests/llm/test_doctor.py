@@ -31,8 +31,8 @@ def examine(script: Script | list[Reply], **planning: Any) -> dict[str, Check]:
     params = load_params(ROOT / "params.yaml").agent
     with Server(script) as server:
         role = params.planning.model_copy(update={**planning, "base_url": server.url})
-        found = check_endpoints(params.model_copy(update={"planning": role}))
-        return {check.name.removeprefix("both roles: "): check for check in found}
+        checks = check_endpoints(params.model_copy(update={"planning": role}))
+        return {check.name.removeprefix("both roles: "): check for check in checks}
 
 
 def page_settings(section: str) -> dict[str, Any]:
@@ -64,11 +64,13 @@ def page_settings(section: str) -> dict[str, Any]:
 def test_each_endpoint_is_described(
     script: Script, planning: dict[str, Any], lacking: list[str]
 ) -> None:
-    found = examine(script, **planning)
-    assert [name for name, check in found.items() if not check.found and name != "speed"] == lacking
-    assert found["model"].detail == replies.MODEL
-    assert "tokens per second" in found["speed"].detail
-    assert all("without" in found[name].job for name in lacking)
+    checks = examine(script, **planning)
+    assert [
+        name for name, check in checks.items() if not check.passed and name != "speed"
+    ] == lacking
+    assert checks["model"].detail == replies.MODEL
+    assert "tokens per second" in checks["speed"].detail
+    assert all("without" in checks[name].job for name in lacking)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +83,10 @@ def test_each_endpoint_is_described(
     ],
 )
 def test_what_is_missing_is_named(reply: Reply, failed: str, before: list[str]) -> None:
-    found = examine([reply], model="m")
-    assert list(found) == [*before, failed]
-    assert not found[failed].found
-    assert KEY not in format_table(list(found.values()))
+    checks = examine([reply], model="m")
+    assert list(checks) == [*before, failed]
+    assert not checks[failed].passed
+    assert KEY not in format_table(list(checks.values()))
 
 
 def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatch) -> None:
