@@ -107,7 +107,7 @@ def test_options_hold_for_what_a_model_reads(tmp_path: Path) -> None:
         with pytest.raises(GenlabError, match="--dataset is mnist"):
             read_goal(GERMAN, reading(server), tmp_path, dataset="mnist")
         text = "90 % Genauigkeit auf meinen Katzen"
-        read_goal(text, reading(server), tmp_path, own=["cats"], dataset="cats")
+        read_goal(text, reading(server), tmp_path, own_datasets=["cats"], dataset="cats")
         assert "dummy, cats;" in server.requests[-1].prompt
 
 

@@ -81,7 +81,7 @@ def test_options_alone_are_a_goal(dataset: str) -> None:
         ("my photos, > 90 %", {"dataset": "path:photos"}, ("path:photos", "accuracy", 0.9)),
         ("MNIST loss < 0.2", {"metric": "val_loss"}, ("mnist", "val_loss", 0.2)),
         ("mnist calibration error < 3 %", {"metric": "error_rate"}, ("mnist", "accuracy", 0.97)),
-        ("my_cats > 90 %", {"own": ["other", "my_cats"]}, ("my_cats", "accuracy", 0.9)),
+        ("my_cats > 90 %", {"own_datasets": ["other", "my_cats"]}, ("my_cats", "accuracy", 0.9)),
     ],
 )
 def test_an_option_settles_what_is_open(

@@ -108,7 +108,7 @@ def work(
 
     params = _read_params(context.params)
     wanted, is_read = read_goal(
-        goal, params.agent, workspaces, own=params.own_images, seed=params.seed, note=print_line,
+        goal, params.agent, workspaces, own_datasets=params.own_images, seed=params.seed, note=print_line,
         dataset=dataset, metric=metric, at_least=at_least, at_most=at_most,
         max_parameters=max_parameters, max_seconds=training_seconds,
     )  # fmt: skip

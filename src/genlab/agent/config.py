@@ -123,7 +123,7 @@ class Settings:
         """
         agent = params.agent
         own_names = params.own_images
-        goal = parse_goal(agent.goal, dataset=agent.dataset, own=own_names)
+        goal = parse_goal(agent.goal, dataset=agent.dataset, own_datasets=own_names)
         available = (*params.datasets, DUMMY_DATASET)
         choices = [name for name in (*DATASETS, *own_names) if name in available]
         if goal.dataset not in choices:

@@ -1,1 +1,1 @@
-"""Goals: sentences, what is read in them, and what is enforced."""
+"""Goals: the sentence of a user, how it is read, and what of it is enforced."""

@@ -1,7 +1,7 @@
 """Goals: a metric of a model on a dataset, the threshold that it has to reach, and constraints.
 
-`parse_goal` reads them from a sentence and options. A number, metric or limit that it cannot read
-is refused, so that all of what a goal states is enforced.
+`parse_goal` reads them from a sentence and options. It refuses a number, metric or limit that it
+cannot read, so that everything measurable in a goal is enforced.
 """
 
 import math
@@ -35,7 +35,7 @@ Task = Literal["classify", "generate"]
 
 
 class Metric(NamedTuple):
-    """A measured number that a goal can be about; higher: whether more of it is better."""
+    """A measured number that a goal can be about; higher: whether larger values are better."""
 
     higher: bool
     task: Task
@@ -52,16 +52,20 @@ METRICS = {
 SHARES = ("accuracy", "macro_f1", "error_rate")
 DATASETS = ("fashion_mnist", "mnist", "cifar10", "arc_grids", DUMMY_DATASET)
 STATED = METRICS | {"error_rate": Metric(False, "classify", "error rate")}
-"""What a goal may state: an error rate of at most 0.05 is an accuracy of at least 0.95."""
-UNFIT = {"arc_grids": ("bits_per_dim", "frechet_distance"), DUMMY_DATASET: ("frechet_distance",)}
+"""Metrics that a sentence may state; an error rate becomes an accuracy."""
+UNMEASURABLE = {
+    "arc_grids": ("bits_per_dim", "frechet_distance"),
+    DUMMY_DATASET: ("frechet_distance",),
+}
 
 
 @dataclass(frozen=True)
 class Goal:
     """A metric of a model on a dataset that has to reach a threshold within constraints.
 
-    dataset: one of `DATASETS`, one's own, or path:FOLDER. max_seconds: of the training of one seed.
-    quotes: words of `text` that a language model has read the rest from; (): the parser has.
+    dataset: one of `DATASETS`, a user's own, or path:FOLDER. max_seconds: of the training of one
+    seed. quotes: the phrases of `text` that a language model has read the goal from; () where the
+    parser has read it.
     """
 
     text: str
@@ -74,14 +78,14 @@ class Goal:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What attempts are measured by; words of the sentence are left out."""
+        """The fields that attempts are measured by, without the words of the sentence."""
         fields = asdict(self) | {"text": ""}
         del fields["quotes"]
         return fields
 
     @property
     def higher(self) -> bool:
-        """Whether more of the metric is better."""
+        """Whether larger values of the metric are better."""
         return METRICS[self.metric].higher
 
     @property
@@ -90,26 +94,28 @@ class Goal:
         return METRICS[self.metric].task
 
     def score(self, value: float | None) -> float:
-        """A value of the metric such that more is better; no value is the worst."""
-        return -math.inf if value is None else value if self.higher else -value
+        """Map a value of the metric to a score of which more is better; None is the worst."""
+        if value is None:
+            return -math.inf
+        return value if self.higher else -value
 
     @property
     def description(self) -> str:
         """The goal in words: 'accuracy >= 0.9 on fashion_mnist, at most 50,000 parameters'."""
         sign = ">=" if self.higher else "<="
-        parameters, seconds = self.max_parameters, self.max_seconds
-        return (
-            f"{self.metric} {sign} {write_number(self.threshold)} on {self.dataset}"
-            + (f", at most {parameters:,} parameters" if parameters is not None else "")
-            + (f", within {write_number(seconds)} s of training" if seconds is not None else "")
-        )
+        words = f"{self.metric} {sign} {write_number(self.threshold)} on {self.dataset}"
+        if self.max_parameters is not None:
+            words += f", at most {self.max_parameters:,} parameters"
+        if self.max_seconds is not None:
+            words += f", within {write_number(self.max_seconds)} s of training"
+        return words
 
 
 def parse_goal(
     text: str,
     *,
     dataset: str | None = None,
-    own: Collection[str] = (),
+    own_datasets: Collection[str] = (),
     metric: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
@@ -118,83 +124,93 @@ def parse_goal(
 ) -> Goal:
     """Parse a goal sentence; options decide what it leaves open.
 
-    own: names of datasets of one's own, which the option may state. A threshold given as an option
-    replaces that of the sentence, and of two limits the lower one holds. A dataset or metric that
-    contradicts the sentence is refused, as is everything in it that cannot be read or enforced: a
-    GenlabError names the word and the option.
+    own_datasets: names of the user's datasets, which sentence and option may state. A threshold
+    given as an option replaces that of the sentence, and of two limits the lower one holds. Raises
+    a GenlabError that names the word and the option for a dataset or metric that contradicts the
+    sentence, and for everything in it that cannot be read or enforced.
     """
     sentence = " ".join(make_printable(text).split())
     tokens = find_tokens(sentence)
-    others = _find_other_errors(tokens)
-    measures = [token for at, token in enumerate(tokens) if at not in others]
-    name = _choose_name(measures, metric, "metric", STATED)
-    place = dataset
+    datasets = (*DATASETS, *own_datasets)
+    foreign_errors = _find_foreign_errors(tokens)
+    metric_tokens = [token for at, token in enumerate(tokens) if at not in foreign_errors]
+    metric = _choose_name(metric_tokens, metric, "metric", STATED)
     if dataset is None or not re.match("path:.", dataset):
-        place = _choose_name(tokens, dataset, "dataset", (*DATASETS, *own))
+        dataset = _choose_name(tokens, dataset, "dataset", datasets)
     quantities = read_quantities(tokens)
-    if others and not name:
-        words = next(iter(others.values()))
+    if foreign_errors and not metric:
+        words = next(iter(foreign_errors.values()))
         raise refuse(f"what {words!r} measures is not clear", "give --metric", UnreadError)
-    name = name or _guess_metric(quantities, place or "")
-    if place is None:
-        fix = f"give --dataset {', '.join((*DATASETS, *own))} or path:FOLDER"
+    metric = metric or _guess_metric(quantities, dataset or "")
+    if dataset is None:
+        fix = f"give --dataset {', '.join(datasets)} or path:FOLDER"
         raise refuse("it names no dataset", fix, UnreadError)
-    if name in UNFIT.get(place, ()):
-        raise refuse(f"{name} cannot be measured on {place}", "choose another --dataset")
-    threshold = _choose_threshold(quantities, name, at_least, at_most)
-    if name == "error_rate":
-        name = "accuracy"
-        threshold = accuracy_of(threshold)
-    most = _choose_limit(quantities, "parameters", max_parameters)
-    seconds = _choose_limit(quantities, "seconds", max_seconds)
-    goal = Goal(sentence, place, name, threshold, None if most is None else round(most), seconds)
+    if metric in UNMEASURABLE.get(dataset, ()):
+        raise refuse(f"{metric} cannot be measured on {dataset}", "choose another --dataset")
+    threshold = _choose_threshold(quantities, metric, at_least, at_most)
+    if metric == "error_rate":
+        metric = "accuracy"
+        threshold = to_accuracy(threshold)
+    parameters = _choose_limit(quantities, "parameters", max_parameters)
+    goal = Goal(
+        text=sentence,
+        dataset=dataset,
+        metric=metric,
+        threshold=threshold,
+        max_parameters=None if parameters is None else round(parameters),
+        max_seconds=_choose_limit(quantities, "seconds", max_seconds),
+    )
     return goal if sentence else replace(goal, text=goal.description)
 
 
 def write_number(value: float) -> str:
-    """The shortest digits that mean this number: 3.5005, never 3.5."""
+    """Write a number with the fewest digits that keep its value: 3.5005, and 90 for 90.0."""
     return repr(float(value)).removesuffix(".0")
 
 
-def accuracy_of(error_rate: float) -> float:
-    """The accuracy that an error rate means, without an error of rounding: 0.93 for 0.07."""
+def to_accuracy(error_rate: float) -> float:
+    """Convert an error rate to an accuracy without an error of rounding: 0.07 to 0.93."""
     return float(1 - Decimal(repr(error_rate)))
 
 
 def _choose_name(
-    tokens: Sequence[re.Match[str]], option: str | None, what: str, known: Collection[str]
+    tokens: Sequence[re.Match[str]], option: str | None, what: str, choices: Collection[str]
 ) -> str | None:
-    """The one known name that the sentence or the option states, if any."""
+    """Return the one choice that the sentence or the option states, None where there is none.
+
+    what: metric or dataset.
+    """
     kinds = {token.lastgroup: token[0] for token in tokens}
-    names = ", ".join(known)
     words = {token[0].lower() for token in tokens}
-    named = [name for name in known if name in kinds]
+    stated = [name for name in choices if name in kinds]
     if what == "dataset":
-        named += find_paths(tokens)
-        named = named or [name for name in known if name.lower() in words]
+        stated += find_paths(tokens)
+        stated = stated or [name for name in choices if name.lower() in words]
     if option is not None:
-        if option not in known:
-            near = did_you_mean(option, known)
-            raise refuse(f"--{what} {option!r} is unknown{near}", f"give one of {names}")
-        if named and option not in named:
-            raise refuse(f"it names {named[0]}, but --{what} is {option}", "correct one of them")
+        if option not in choices:
+            hint = did_you_mean(option, choices)
+            fix = f"give one of {', '.join(choices)}"
+            raise refuse(f"--{what} {option!r} is unknown{hint}", fix)
+        if stated and option not in stated:
+            raise refuse(f"it names {stated[0]}, but --{what} is {option}", "correct one of them")
         return option
-    other = kinds.get(f"other_{what}", "")
-    if other and other.lower() not in map(str.lower, known):
-        raise refuse(f"{other!r} is not one of {names}", f"choose with --{what}")
-    if len(named) > 1:
-        raise refuse(f"it names {' and '.join(named)}", f"choose one with --{what}")
-    return named[0] if named else None
+    foreign = kinds.get(f"other_{what}", "")  # such as CIFAR-100 or perplexity
+    if foreign and foreign.lower() not in map(str.lower, choices):
+        raise refuse(f"{foreign!r} is not one of {', '.join(choices)}", f"choose with --{what}")
+    if len(stated) > 1:
+        raise refuse(f"it names {' and '.join(stated)}", f"choose one with --{what}")
+    return stated[0] if stated else None
 
 
 def _guess_metric(quantities: Sequence[Quantity], dataset: str) -> str:
-    """Accuracy, which is what a percentage without the name of a metric means."""
-    numbers = [each for each in quantities if each.unit in ("", "percent")]
-    for each in numbers:
-        is_named = each.before.lower() == dataset.lower()
-        is_plain = JOINTS.fullmatch(each.after) and (is_named or FILLERS.fullmatch(each.before))
-        if each.unit != "percent" or not is_plain:
-            words = f"{each.before} {each.text} {each.after}".strip()
+    """Return accuracy, which a percentage without the name of a metric means, or refuse."""
+    numbers = _select_numbers(quantities)
+    for number in numbers:
+        follows_dataset = number.before.lower() == dataset.lower()
+        has_plain_start = follows_dataset or FILLERS.fullmatch(number.before)
+        is_plain = JOINTS.fullmatch(number.after) and has_plain_start
+        if number.unit != "percent" or not is_plain:
+            words = f"{number.before} {number.text} {number.after}".strip()
             raise refuse(f"what {words!r} measures is not clear", "give --metric", UnreadError)
     if not numbers:
         fix = "give --metric and --at-least"
@@ -202,50 +218,59 @@ def _guess_metric(quantities: Sequence[Quantity], dataset: str) -> str:
     return "accuracy"
 
 
-def _find_other_errors(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
-    """Where an error is none of classification, such as a calibration error: words by place."""
-    found = {}
+def _find_foreign_errors(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
+    """Find errors that are none of classification, such as a calibration error.
+
+    Returns the words by the position of their token.
+    """
+    phrases = {}
     for at, token in enumerate(tokens):
-        beside = tokens[max(0, at - 1) : at + 2]
-        words = [each[0] for each in beside if each["word"] or each["error_rate"]]
-        if token["error_rate"] and not all(
-            FILLERS.fullmatch(each[0]) for each in beside if each["word"]
-        ):
-            found[at] = " ".join(words)
-    return found
+        neighbours = tokens[max(0, at - 1) : at + 2]
+        words = [neighbour[0] for neighbour in neighbours if neighbour["word"]]
+        if token["error_rate"] and not all(FILLERS.fullmatch(word) for word in words):
+            phrase = [n[0] for n in neighbours if n["word"] or n["error_rate"]]
+            phrases[at] = " ".join(phrase)
+    return phrases
+
+
+def _select_numbers(quantities: Sequence[Quantity]) -> list[Quantity]:
+    """Return the numbers that may be a threshold: those without a unit, and percentages."""
+    return [quantity for quantity in quantities if quantity.unit in ("", "percent")]
 
 
 def _choose_threshold(
     quantities: Sequence[Quantity], metric: str, at_least: float | None, at_most: float | None
 ) -> float:
-    """The one number of the metric, or the option's; a percentage is a share."""
+    """Return the one number of the metric, or the option's; a percentage becomes a share."""
     higher = STATED[metric].higher
     is_share = metric in SHARES
-    better, option = ("higher", "--at-least") if higher else ("lower", "--at-most")
-    given, other = (at_least, at_most) if higher else (at_most, at_least)
-    if other is not None:
+    better = "higher" if higher else "lower"
+    option = "--at-least" if higher else "--at-most"
+    threshold = at_least if higher else at_most
+    contradiction = at_most if higher else at_least
+    if contradiction is not None:
         raise refuse(f"{metric} is better when {better}", f"give {option} alone")
-    found = {} if given is None else {given: write_number(given)}
-    for each in quantities:
-        if each.unit not in ("", "percent"):
-            continue
-        if each.sign in ("worse", "less" if higher else "more"):
-            if not each.unit and not JOINTS.fullmatch(each.after):
-                words = f"{each.text} {each.after}"
+    numbers = _select_numbers(quantities)
+    texts = {} if threshold is None else {threshold: write_number(threshold)}
+    for number in numbers:
+        if number.sign in ("worse", "less" if higher else "more"):
+            if not number.unit and not JOINTS.fullmatch(number.after):
+                words = f"{number.text} {number.after}"
                 raise refuse(f"{words!r} cannot be read or enforced", LIMITS, UnreadError)
-            reason = f"{metric} is better when {better}, which contradicts {each.text!r}"
+            reason = f"{metric} is better when {better}, which contradicts {number.text!r}"
             raise refuse(reason, f"change the comparison, then give {option} if need be")
-        if given is None:
-            if each.unit and not is_share:
-                raise refuse(f"{metric} has no {each.text!r}", f"give {option}")
-            found[float(each.value / 100 if each.unit else each.value)] = each.text
-    if len(found) != 1:
-        numbers = " and ".join(found.values())
-        reason = f"it is not clear which of {numbers} is meant" if found else "it holds no number"
-        units = {each.unit for each in quantities if each.unit in ("", "percent")}
-        kind = GenlabError if len(found) > 1 and len(units) == 1 else UnreadError
+        if threshold is None:
+            if number.unit and not is_share:
+                raise refuse(f"{metric} has no {number.text!r}", f"give {option}")
+            texts[float(number.value / 100 if number.unit else number.value)] = number.text
+    if len(texts) != 1:
+        reason = "it holds no number"
+        if texts:
+            reason = f"it is not clear which of {' and '.join(texts.values())} is meant"
+        units = {number.unit for number in numbers}
+        kind = GenlabError if len(texts) > 1 and len(units) == 1 else UnreadError
         raise refuse(reason, f"give the threshold with {option}", kind)
-    ((value, text),) = found.items()
+    ((value, text),) = texts.items()
     if not (0 <= value <= 1 if is_share else 0 < value < math.inf):
         span = "between 0 and 1, or 0 % and 100 %" if is_share else "a positive number"
         raise refuse(f"{metric} is {span}, got {text}", f"correct it, or give {option}")
@@ -253,14 +278,16 @@ def _choose_threshold(
 
 
 def _choose_limit(quantities: Sequence[Quantity], unit: str, option: float | None) -> float | None:
-    """The lowest limit of a unit, parameters or seconds, or None where there is none."""
+    """Return the lowest limit of a unit, parameters or seconds; None where there is none."""
     limits = [] if option is None else [float(option)]
-    for each in (each for each in quantities if each.unit == unit):
-        if each.sign not in ("less", "") or (not each.sign and option is None):
-            fix = f"write 'at most {each.text}', or give {OPTIONS[unit]}"
-            kind = GenlabError if each.sign else UnreadError
-            raise refuse(f"{each.text!r} is not an upper limit of {unit}", fix, kind)
-        limits.append(float(each.value))
+    for quantity in quantities:
+        if quantity.unit != unit:
+            continue
+        if quantity.sign not in ("less", "") or (not quantity.sign and option is None):
+            fix = f"write 'at most {quantity.text}', or give {OPTIONS[unit]}"
+            kind = GenlabError if quantity.sign else UnreadError
+            raise refuse(f"{quantity.text!r} is not an upper limit of {unit}", fix, kind)
+        limits.append(float(quantity.value))
     least = 1 if unit == "parameters" else 0.001
     if limits and not least <= min(limits) < math.inf:
         limit = write_number(min(limits))
@@ -269,45 +296,52 @@ def _choose_limit(quantities: Sequence[Quantity], unit: str, option: float | Non
 
 
 def split_words(goal: Goal) -> tuple[Sequence[str], Sequence[str]]:
-    """The phrases of a goal's sentence that are enforced, and those that only a planner reads."""
+    """Split a sentence into phrases that are enforced, and those that only a planner reads."""
     if goal.quotes:
         return goal.quotes, split_text(goal.text, goal.quotes)
     tokens = find_tokens(goal.text)
-    held = {
+    enforced = {
         at
         for at, token in enumerate(tokens)
         if token.lastgroup in (goal.dataset, *STATED)
         or goal.dataset in (token[0].lower(), *find_paths([token]))
-    } - {*_find_other_errors(tokens)}
+    }
+    enforced -= set(_find_foreign_errors(tokens))
     with suppress(GenlabError):  # an older parser has read it
-        for each in read_quantities(tokens):
-            share = float(each.value / 100 if each.unit == "percent" else each.value)
-            is_number = each.unit in ("", "percent")
-            is_threshold = is_number and goal.threshold in (share, accuracy_of(share))
-            if is_threshold or each.unit in OPTIONS:
-                held |= each.places
-    phrases = join_tokens(goal.text, tokens, held)
+        for quantity in read_quantities(tokens):
+            if quantity.unit in OPTIONS or _is_threshold(quantity, goal):
+                enforced |= quantity.places
+    phrases = join_tokens(goal.text, tokens, enforced)
     return phrases, split_text(goal.text, phrases)
 
 
+def _is_threshold(quantity: Quantity, goal: Goal) -> bool:
+    """Whether a number is the threshold of a goal, perhaps as a percentage or an error rate."""
+    if quantity.unit not in ("", "percent"):
+        return False
+    value = float(quantity.value / 100 if quantity.unit == "percent" else quantity.value)
+    return goal.threshold in (value, to_accuracy(value))
+
+
 def quote_enforced(goal: Goal) -> str:
-    """The phrases of a goal's sentence that a run enforces, in quotation marks."""
+    """Quote the phrases of a goal's sentence that a run enforces."""
     return ", ".join(f'"{phrase}"' for phrase in split_words(goal)[0])
 
 
 def quote_unenforced(goal: Goal) -> str:
-    """The phrases that a planner reads and nothing enforces, in quotation marks; "": none."""
+    """Quote the phrases that a planner reads and nothing enforces; empty where there are none."""
     return ", ".join(f'"{phrase}"' for phrase in split_words(goal)[1])
 
 
 def explain_error(goal: Goal) -> str:
-    """What the error rate means that a goal's sentence states; empty where it states none."""
-    stated = find_numbers(goal.text)
+    """Explain the error rate that a goal's sentence states; empty where it states none."""
     shares = {
-        value / (100 if each.is_percentage else 1) for each in stated for value in each.values
+        value / (100 if number.is_percentage else 1)
+        for number in find_numbers(goal.text)
+        for value in number.values
     }
     threshold = Decimal(repr(goal.threshold))
     if goal.metric != "accuracy" or threshold in shares or 1 - threshold not in shares:
         return ""
-    error_rate = write_number(accuracy_of(goal.threshold))
+    error_rate = write_number(to_accuracy(goal.threshold))
     return f"at most {error_rate} is at least {write_number(goal.threshold)}"

@@ -1,4 +1,4 @@
-"""Numbers of a goal sentence: in digits, powers of ten, words of six languages, and durations."""
+"""Read numbers of a goal sentence: digits, powers of ten, words of six languages, durations."""
 
 import re
 import unicodedata
@@ -57,7 +57,7 @@ DURATION = (
     rf"(?<![\w.]){_PART}(?:(?:,?\s*(?:and\s+)?{_PART})+|\sand\sa\s(?:half|quarter))(?!\w)"
     r"|(?<![\w.])(?:\d+\s?m\s?\d+\s?s|\d+h\d\d)(?!\w)"
 )
-"""Two numbers with units of time, or one and a fraction of it."""
+"""Two numbers with units of time, such as 1 min 30 s, or one and a fraction of it."""
 _TIMED = re.compile(
     rf"(?:(?P<digits>{DIGITS})|(?P<phrase>{PHRASE})|\ban?\b)(?:[-\s]*(?P<unit>{TIME}|m)(?![a-z]))?",
     re.IGNORECASE,
@@ -65,81 +65,86 @@ _TIMED = re.compile(
 
 
 def read_digits(text: str) -> Decimal:
-    """The number in digits that `DIGITS` matches; infinity where it is beyond a float."""
-    plain = text.replace(" ", "")
-    raised = re.sub("[⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda found: f"^{found[0].translate(_RAISED)}", plain)
-    number = re.sub(r"[x×·*]10(?:\^|\*\*)", "e", raised)
+    """Read the number in digits that `DIGITS` matches; infinity where it is beyond a float."""
+    number = text.replace(" ", "")
+    number = re.sub("[⁺⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+", lambda match: f"^{match[0].translate(_RAISED)}", number)
+    number = re.sub(r"[x×·*]10(?:\^|\*\*)", "e", number)
     number = re.sub(r"10(?:\^|\*\*)", "1e", number)
     thousands = re.match(rf"[-+]?{_COMMAS}", number)
     return Decimal(repr(float(re.sub("[,'’]", "" if thousands else ".", number))))
 
 
 def read_phrase(text: str) -> Decimal | None:
-    """The number in words that `PHRASE` matches; None where they make no number."""
-    return _add(re.sub(r"[\s-]|\b(?:an?|of)\b", "", text.lower()))
+    """Read the number in words that `PHRASE` matches; None where they make no number."""
+    return _read_words(re.sub(r"[\s-]|\b(?:an?|of)\b", "", text.lower()))
 
 
 def read_duration(text: str) -> Decimal | None:
-    """The seconds that `DURATION` matches; None where its units do not decrease."""
+    """Read the seconds that `DURATION` matches; None where its units do not decrease."""
     total = Decimal(0)
-    last = 0
-    for part in _TIMED.finditer(text):
+    previous_unit = 0
+    for term in _TIMED.finditer(text):
         number = Decimal(1)
-        if part["digits"]:
-            number = read_digits(part["digits"])
-        elif part["phrase"]:
-            number = read_phrase(part["phrase"]) or Decimal("nan")
-        if part["unit"]:
-            unit = SECONDS[part["unit"][0].lower()]
-            if last and unit >= last:
+        if term["digits"]:
+            number = read_digits(term["digits"])
+        elif term["phrase"]:
+            number = read_phrase(term["phrase"]) or Decimal("nan")
+        if term["unit"]:
+            unit = SECONDS[term["unit"][0].lower()]
+            if previous_unit and unit >= previous_unit:
                 return None
         else:  # 1h30, an hour and a half
-            unit = last if number < 1 else last // 60
+            unit = previous_unit if number < 1 else previous_unit // 60
         total += number * unit
-        last = unit
+        previous_unit = unit
     return None if total.is_nan() else total
 
 
 class StatedNumber(NamedTuple):
-    """A number of a sentence, in digits or words: all that it may mean, and whether in percent."""
+    """A number of a sentence, in digits or words.
+
+    values: all that it may mean, such as 50 and 50,000 for "50.000".
+    """
 
     values: frozenset[Decimal]
     is_percentage: bool
 
 
 def find_numbers(text: str) -> list[StatedNumber]:
-    """The numbers of a sentence in any of six languages, with and without their scales."""
-    parts = unicodedata.normalize("NFD", text.casefold())
-    folded = _PERCENT.sub("%", "".join(each for each in parts if not unicodedata.combining(each)))
-    found = [_read_match(match) for match in _IN_DIGITS.finditer(folded)]
+    """Find the numbers of a sentence in any of six languages, with and without their scales."""
+    decomposed = unicodedata.normalize("NFD", text.casefold())
+    folded = "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+    folded = _PERCENT.sub("%", folded)
+    numbers = [_read_match(match) for match in _IN_DIGITS.finditer(folded)]
     phrase = ""
     for word in [*re.findall(r"[^\W\d_]+|[^\s-]", folded), "."]:
         if _COMPOUND.fullmatch(word):
             phrase += word
         elif word not in _NEUTRAL:
-            if value := _add(phrase):
-                found.append(StatedNumber(frozenset([value]), word == "%"))
+            if value := _read_words(phrase):
+                numbers.append(StatedNumber(frozenset([value]), word == "%"))
             phrase = ""
     if re.search(r"\ban? (?:second|minute|hour)\b", folded):
-        found.append(StatedNumber(frozenset([Decimal(1)]), False))
-    return found
+        numbers.append(StatedNumber(frozenset([Decimal(1)]), False))
+    return numbers
 
 
 def _read_match(match: re.Match[str]) -> StatedNumber:
-    """A number in digits, which may be grouped by any sign, with the word after it."""
+    """Read a number in digits, which any sign may group, with the word after it."""
     values = {abs(read_digits(number)) for number in re.findall(DIGITS, match[0])}
     if match["grouped"]:
         values.add(Decimal(re.sub(r"\D", "", match[0])))
     word = match["word"] or ""
-    scale = _SCALES.get(word) or (_COMPOUND.fullmatch(word) and _add(word)) or 0
-    scaled = {value * scale for value in values if scale >= 1000}
-    return StatedNumber(frozenset(values | scaled), bool(match["percent"]))
+    scale = _SCALES.get(word) or (_COMPOUND.fullmatch(word) and _read_words(word)) or 0
+    if scale >= 1000:
+        values |= {value * scale for value in values}
+    return StatedNumber(frozenset(values), bool(match["percent"]))
 
 
-def _add(words: str) -> Decimal | None:
-    """The number that joined words state, such as twohundredandfifty; None where they make none."""
+def _read_words(words: str) -> Decimal | None:
+    """Read the number of joined words, such as twohundredandfifty; None where they make none."""
     total = Decimal(0)
-    part = Decimal(0)
+    current = Decimal(0)  # what has been added up since the last thousand or million
     scale = Decimal("inf")
     is_joined = False
     for match in _ATOM.finditer(words):
@@ -150,22 +155,25 @@ def _add(words: str) -> Decimal | None:
         if value >= 1000:
             if value >= scale:
                 return None
-            total += (part or 1) * value
-            part = Decimal(0)
+            total += (current or 1) * value
+            current = Decimal(0)
             scale = value
         elif value < 1:
-            part = part + value if is_joined or not part else part * value
+            if is_joined or not current:  # one and a half
+                current += value
+            else:  # three quarters
+                current *= value
             if total:
                 return None
-        elif value == 100 and part < 100:
-            part = (part or Decimal(1)) * 100
+        elif value == 100 and current < 100:
+            current = (current or Decimal(1)) * 100
         elif (
-            (part % (10 if value < 10 else 100) == 0 and value < 100)
-            or (part in (60, 80) and value < 20)  # soixante-dix
-            or (is_joined and part < 10 and value % 10 == 0)  # fünfundneunzig
+            (current % (10 if value < 10 else 100) == 0 and value < 100)
+            or (current in (60, 80) and value < 20)  # soixante-dix
+            or (is_joined and current < 10 and value % 10 == 0)  # fünfundneunzig
         ):
-            part += value
+            current += value
         else:
             return None
         is_joined = False
-    return total + part or None
+    return total + current or None

@@ -1,8 +1,8 @@
-"""Goals that the parser cannot read, in other languages or wordings: the planning model reads them.
+"""Let the planning model read goals that the parser cannot, in other languages or wordings.
 
-What it makes of a sentence passes the parser's checks, and every number of it stands in the
-sentence. Not protected: a number that is taken for another limit, or a dataset that was not meant,
-so a person confirms what was read.
+Its reading passes the parser's checks, and each of its numbers stands in the sentence. Not
+protected: it may take a number for another limit, or choose a dataset that was not meant, so a
+person confirms the goal.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,7 +24,7 @@ from genlab.core.text import make_printable
 from genlab.llm.backends import open_backend, writes_code
 from genlab.llm.chat import BudgetSpentError, LLMFailure
 
-FOLDER = ".goals"  # of journals, one per sentence: what was read once is not asked again
+FOLDER = ".goals"  # of journals, one per sentence: no sentence is sent twice
 MAX_QUOTE = 8  # words of a phrase that states one thing
 PATH = "path:"
 SYSTEM = """You read a sentence, in any language, that states the goal of training a neural network,
@@ -61,27 +61,28 @@ def read_goal(
     params: AgentParams,
     workspaces: Path,
     *,
-    own: Collection[str] = (),
+    own_datasets: Collection[str] = (),
     seed: int = 0,
     note: Callable[[str], None] = print,
     **options: Any,
 ) -> tuple[Goal, bool]:
-    """Parse a goal sentence; what the parser cannot read, the planning model of `params` reads.
+    """Parse a goal sentence; let the planning model of `params` read what the parser cannot.
 
-    options: of `parse_goal`. workspaces: the folder in which the answer is recorded. Returns the
-    goal, and whether the model has read it. Raises a GenlabError for what nobody can read, with
-    the parser's reason, and for what cannot be enforced.
+    workspaces: the folder in which the answer is recorded. options: of `parse_goal`. Returns the
+    goal, and whether the model has read it. Raises a GenlabError, with the parser's reason, for a
+    sentence that neither can read, and for limits that cannot be enforced.
     """
     try:
-        return parse_goal(text, own=own, **options), False
+        return parse_goal(text, own_datasets=own_datasets, **options), False
     except UnreadError as error:
-        # A transcript answers the questions of its run alone; SmolLM2 does not read.
+        # A transcript answers the questions of its run alone; SmolLM2 is too weak to read.
         if params.backend == "replay" or not writes_code(params) or not find_numbers(text):
             raise
         refusal = str(error)
     words = " ".join(make_printable(text).split())
     journal = workspaces / FOLDER / f"{sha256(words.encode()).hexdigest()[:12]}.jsonl"
-    question = QUESTION.format(datasets=", ".join((*DATASETS, *own)), sentence=words)
+    datasets = (*DATASETS, *own_datasets)
+    question = QUESTION.format(datasets=", ".join(datasets), sentence=words)
     messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     with open_backend(params, journal, seed=seed, note=note) as session:
         assert session is not None
@@ -91,11 +92,12 @@ def read_goal(
             raise GenlabError(f"{refusal} (the planner does not read it: {error})") from error
     assert isinstance(stated, StatedGoal)
     if stated.threshold is not None and stated.metric in SHARES and stated.threshold > 1:
-        share = float(Decimal(repr(stated.threshold)) / 100)  # a percentage that was left as it is
+        share = float(Decimal(repr(stated.threshold)) / 100)  # a percentage, copied as it stands
         stated = stated.model_copy(update={"threshold": share})
     try:
         check_numbers(stated, words)
-        goal = parse_goal(write_sentence(stated, words, own), own=own, **options)
+        sentence = write_sentence(stated, words, datasets)
+        goal = parse_goal(sentence, own_datasets=own_datasets, **options)
     except GenlabError as error:
         reason = str(error).removeprefix("goal: ")
         raise GenlabError(f"{refusal} (as the planner reads it: {reason})") from error
@@ -105,72 +107,79 @@ def read_goal(
 def check_numbers(stated: StatedGoal, words: str) -> None:
     """Raise a GenlabError for a number that is not in the sentence, or a limit that no field holds.
 
-    Each is another number there: a threshold also as a percentage, which nothing else can be, and
-    seconds as one or two numbers of any unit of time.
+    No two fields may take the same number of the sentence. A threshold may be a percentage there,
+    which no other field may be; seconds may be one or two numbers of any unit of time.
     """
     if stated.other_limit and find_numbers(stated.other_limit):
         raise refuse(f"{make_printable(stated.other_limit)!r} cannot be enforced", LIMITS)
     numbers = find_numbers(words)
-    plain = [set() if each.is_percentage else set(each.values) for each in numbers]
-    shares = [{value / 100 for value in each.values} for each in numbers]
-    times = [{value * unit for value in each for unit in SECONDS.values()} for each in plain]
-    is_share = stated.metric in SHARES
-    thresholds = [
-        known | share if is_share else known for known, share in zip(plain, shares, strict=True)
-    ]
+    plain = [set() if number.is_percentage else set(number.values) for number in numbers]
+    times = [{value * unit for value in values for unit in SECONDS.values()} for values in plain]
+    thresholds = plain
+    if stated.metric in SHARES:
+        thresholds = [
+            values | {value / 100 for value in number.values}
+            for values, number in zip(plain, numbers, strict=True)
+        ]
     places = {
         "threshold": _find_places(stated.threshold, thresholds),
         "max_parameters": _find_places(stated.max_parameters, plain),
-        "max_seconds": _find_places(stated.max_seconds, times, most=2),
+        "max_seconds": _find_places(stated.max_seconds, times, max_terms=2),
     }
-    for name, found in places.items():
-        if not found:
+    for name, choices in places.items():
+        if not choices:
             reason = f"{name} {write_number(getattr(stated, name))} is no number of the sentence"
             raise refuse(reason, "write it in digits")
-    choices = ([at for each in choice for at in each] for choice in product(*places.values()))
-    if not any(len(choice) == len(set(choice)) for choice in choices):
-        raise refuse("a number of the sentence is taken for two limits", "write it in English")
+    for combination in product(*places.values()):
+        positions = [*chain.from_iterable(combination)]
+        if len(positions) == len(set(positions)):
+            return
+    raise refuse("a number of the sentence is taken for two limits", "write it in English")
 
 
 def _find_places(
-    value: float | None, numbers: Sequence[Collection[Decimal]], most: int = 1
+    value: float | None, numbers: Sequence[Collection[Decimal]], max_terms: int = 1
 ) -> list[Sequence[int]]:
-    """Where the numbers are that may add up to a value, at most so many; nowhere for None."""
+    """Find the positions of numbers that may add up to a value; one empty choice for None."""
     if value is None:
         return [()]
     exact = Decimal(repr(value))
-    counts = range(1, most + 1)
-    chosen = chain.from_iterable(combinations(range(len(numbers)), count) for count in counts)
-    return [each for each in chosen if exact in map(sum, product(*(numbers[at] for at in each)))]
+    matching = list[Sequence[int]]()
+    for count in range(1, max_terms + 1):
+        for positions in combinations(range(len(numbers)), count):
+            terms = product(*(numbers[at] for at in positions))
+            if exact in map(sum, terms):
+                matching.append(positions)
+    return matching
 
 
-def write_sentence(stated: StatedGoal, words: str, own: Collection[str]) -> str:
-    """What a model has read, as a sentence for the parser."""
-    parts = list[str]()
+def write_sentence(stated: StatedGoal, words: str, datasets: Collection[str]) -> str:
+    """Write what a model has read as a sentence for the parser."""
+    phrases = list[str]()
     if stated.metric:
-        parts.append(stated.metric)
+        phrases.append(stated.metric)
     if stated.threshold is not None:
-        parts.append(f"{stated.direction or ''} {write_number(stated.threshold)}")
+        phrases.append(f"{stated.direction or ''} {write_number(stated.threshold)}")
     if name := stated.dataset:
         path = make_printable(name).removeprefix(PATH)
         if name.startswith(PATH) and path in words:
             name = f'"{PATH}{path}"'
-        elif name not in (*DATASETS, *own):
+        elif name not in datasets:
             raise refuse(f"{path!r} is no dataset of the sentence", "give --dataset")
-        parts.append(f"on {name}")
+        phrases.append(f"on {name}")
     if stated.max_parameters is not None:
-        parts.append(f", at most {stated.max_parameters} parameters")
+        phrases.append(f", at most {stated.max_parameters} parameters")
     if stated.max_seconds is not None:
-        parts.append(f", within {write_number(stated.max_seconds)} s")
-    return " ".join(parts)
+        phrases.append(f", within {write_number(stated.max_seconds)} s")
+    return " ".join(phrases)
 
 
 def find_quotes(quotes: Collection[str], words: str) -> tuple[str, ...]:
-    """The phrases that are in a sentence, in its order, of at most MAX_QUOTE words."""
-    found = list[tuple[int, str]]()
+    """Find the quotes that are in a sentence, in its order, of at most MAX_QUOTE words."""
+    phrases = list[tuple[int, str]]()
     for quote in quotes:
         phrase = " ".join(make_printable(quote).split())
         begin = words.lower().find(phrase.lower())
         if begin >= 0 and 0 < len(phrase.split()) <= MAX_QUOTE:
-            found.append((begin, words[begin : begin + len(phrase)]))
-    return tuple(phrase for _, phrase in sorted(found))
+            phrases.append((begin, words[begin : begin + len(phrase)]))
+    return tuple(phrase for _, phrase in sorted(phrases))

@@ -1,4 +1,4 @@
-"""Words of a goal sentence: names, paths, comparisons, and numbers with their units."""
+"""Read the words of a goal sentence: names, paths, comparisons, and numbers with their units."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -65,7 +65,7 @@ def _any(patterns: dict[str, str]) -> str:
 _TOKENS = {
     "path": r"""["'`“‘](?P<quoted>(?:path:|~?/|\.{1,2}/|(?!bit)\w[\w. -]*/)[^"'`”’]*)["'`”’]"""
     r"|(?<![^\s(])(?:path:|~?/(?=\w)|\.{1,2}/)\S*[^\s.,;:!?)]",
-    **{name: rf"(?<![\w-])(?:{each})(?!\w|-\w)" for name, each in _NAMES.items()},
+    **{name: rf"(?<![\w-])(?:{pattern})(?!\w|-\w)" for name, pattern in _NAMES.items()},
     "not": r"\b(?:no|not|never|cannot|without|\w+n['’]t)\b(?: be\b| fall\b| drop\b)?",
     **_SIGNS,
     "shape": r"(?<!\w)\d+(?:\s*[x×]\s*\d+)+(?![\w^*])",
@@ -80,12 +80,12 @@ _TOKENS = {
     "stop": r"[,;.!?()]",
 }
 _TOKEN = re.compile(_any(_TOKENS), re.IGNORECASE)
-# What follows a percentage that is an accuracy though the sentence does not name it.
+# Words that may follow a percentage which means an accuracy without naming it.
 JOINTS = re.compile(
     "|on|of|for|in|with|and|or|at|to|by|from|using|within|but|as|while|after|correct|right",
     re.IGNORECASE,
 )
-# Words that say nothing of a model, and may stand beside the name of a metric.
+# Words that say nothing about a model, and may stand beside the name of a metric.
 FILLERS = re.compile(
     f"{JOINTS.pattern}|an?|the|that|which|whose|its?|is|be|are|must|should|has|have|having|i|we|me"
     "|want|need|like|please|beat|hit|scores?|gets?|getting|reach(?:es|ing)?|achieves?|keep|bring|train(?:s|ed|ing)?"
@@ -100,14 +100,14 @@ LIMITS = f"the limits that a run enforces are {' and '.join(OPTIONS.values())}"
 
 
 class UnreadError(GenlabError):
-    """A sentence that the parser cannot read, though a reader that knows more words might."""
+    """Raised for a sentence that the parser cannot read, though a language model might."""
 
 
 class Quantity(NamedTuple):
     """A number of the sentence, its unit, and the comparison that belongs to it.
 
-    before, after: the words beside it, negation and comparison not counted. places: of its tokens,
-    those included.
+    before, after: the words beside it, negation and comparison skipped. places: positions of its
+    tokens, with those of negation and comparison.
     """
 
     text: str
@@ -120,23 +120,23 @@ class Quantity(NamedTuple):
 
 
 def refuse(reason: str, fix: str, kind: type[GenlabError] = GenlabError) -> GenlabError:
-    """The error of one line: why a goal is refused, and the fix."""
+    """Make the one-line error that says why a goal is refused, and the fix."""
     return kind(f"goal: {reason[:200]}; {fix}")
 
 
 def find_tokens(words: str) -> list[re.Match[str]]:
-    """The tokens of a sentence on one line, at the places where they stand in it."""
+    """Split a one-line sentence into tokens, which know their position in it."""
     return list(_TOKEN.finditer(re.sub("[‐‑‒–—−]", "-", words)))
 
 
 def find_paths(tokens: Sequence[re.Match[str]]) -> list[str]:
-    """The paths among tokens, each as the dataset path:FOLDER."""
+    """Find the paths among tokens, each as the dataset path:FOLDER."""
     paths = [token["quoted"] or token["path"] for token in tokens if token["path"]]
     return [f"path:{path.removeprefix('path:')}" for path in paths]
 
 
 def join_tokens(words: str, tokens: Sequence[re.Match[str]], chosen: Collection[int]) -> list[str]:
-    """The phrases of a sentence that the chosen tokens are in, with small words between them."""
+    """Join the chosen tokens to phrases, with the small words between neighbouring ones."""
     spans = list[tuple[int, int]]()
     for at in sorted(chosen):
         begin, end = tokens[at].span()
@@ -148,16 +148,17 @@ def join_tokens(words: str, tokens: Sequence[re.Match[str]], chosen: Collection[
 
 
 def split_text(words: str, phrases: Sequence[str]) -> list[str]:
-    """What is left of a sentence without phrases in their order, and without words of no weight."""
-    parts = [words]
+    """Split a sentence at phrases, given in their order, and trim what lies between them."""
+    pieces = [words]
     for phrase in phrases:
-        before, found, after = parts[-1].partition(phrase)
-        parts[-1:] = [before, after] if found else [before]
-    return [plain for part in parts if (plain := _trim(part.split()))]
+        before, separator, after = pieces[-1].partition(phrase)
+        pieces[-1:] = [before, after] if separator else [before]
+    trimmed = [_trim(piece.split()) for piece in pieces]
+    return [piece for piece in trimmed if piece]
 
 
 def _trim(words: list[str]) -> str:
-    """Words without those of no weight at both ends."""
+    """Join words, without those at both ends that say nothing."""
     while words and FILLERS.fullmatch(words[0].strip(_MARKS)):
         del words[0]
     while words and FILLERS.fullmatch(words[-1].strip(_MARKS)):
@@ -168,7 +169,8 @@ def _trim(words: list[str]) -> str:
 def read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
     """Read every number with its unit and comparison.
 
-    Raises an UnreadError for words that are not understood, a GenlabError for other limits.
+    Raises an UnreadError for words that are not understood, and a GenlabError for limits that no
+    run enforces.
     """
     for token in tokens:
         if token["unlimited"]:
@@ -177,14 +179,13 @@ def read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
         if token["unread"]:
             raise refuse(f"{token[0]!r} cannot be read or enforced", LIMITS, UnreadError)
     signs = _bind_signs(tokens)
-    found = []
+    quantities = []
     for at, token in enumerate(tokens):
         text = token["quantity"] or token["duration"]
         if not text:
             continue
-        unit = next(
-            (each for each in _UNITS if token[each]), "seconds" if token["duration"] else ""
-        )
+        default = "seconds" if token["duration"] else ""
+        unit = next((unit for unit in _UNITS if token[unit]), default)
         sign, sign_at = signs.get(at, ("", at))
         if unit == "count" and sign:
             raise refuse(f"{text!r} cannot be enforced", LIMITS)
@@ -194,48 +195,55 @@ def read_quantities(tokens: Sequence[re.Match[str]]) -> list[Quantity]:
             raise refuse(f"the number {text!r} is not clear", fix, UnreadError)
         negation = sign_at - 1 if sign and sign_at and tokens[sign_at - 1]["not"] else at
         places = frozenset((at, sign_at, negation))
-        before, after = (_find_word(tokens, each) for each in (min(places) - 1, at + 1))
+        before = _find_word(tokens, min(places) - 1)
+        after = _find_word(tokens, at + 1)
         if before.lower() == "by" and unit in ("", "percent"):
             reason = f"'by {text}' is a change, and a goal is a number to reach"
             raise refuse(reason, "state that number")
-        found.append(Quantity(text, value, unit, sign, before, after, places))
-    return found
+        quantities.append(Quantity(text, value, unit, sign, before, after, places))
+    return quantities
 
 
 def _find_word(tokens: Sequence[re.Match[str]], at: int) -> str:
-    """The word at a place; empty where there is another token, or none."""
-    return tokens[at]["word"] or "" if 0 <= at < len(tokens) else ""
+    """Return the word at a position; empty where there is another token, or none."""
+    if not 0 <= at < len(tokens):
+        return ""
+    return tokens[at]["word"] or ""
 
 
 def _read_value(token: re.Match[str], unit: str) -> Decimal | None:
-    """The value of a number in its unit, a time in seconds; None where it is not clear."""
+    """Read the value of a number in its unit, a time in seconds; None where it is not clear."""
     if token["duration"]:
         return read_duration(token[0])
     digits = token["digits"] or "1"
     scale = (token["scale"] or "").lower()[:1]
-    # 3.000 parameters may be three thousand
-    is_unclear = not unit if scale else unit == "parameters" and re.fullmatch(r"\d*\.\d+", digits)
+    if scale:
+        is_clear = bool(unit)
+    else:  # 3.000 parameters may be three thousand
+        is_clear = unit != "parameters" or not re.fullmatch(r"\d*\.\d+", digits)
     value = read_phrase(token["phrase"]) if token["phrase"] else read_digits(digits)
-    if value is None or is_unclear:
+    if value is None or not is_clear:
         return None
     seconds = SECONDS[token[unit][0].lower()] if unit == "seconds" else 1
     return value * _SCALES[scale] * seconds
 
 
 def _bind_signs(tokens: Sequence[re.Match[str]]) -> dict[int, tuple[str, int]]:
-    """Map the place of a number to its comparison, which stands before or after it, and its place.
+    """Map the position of each number to its comparison and the position of that.
 
-    Between the two are words, negations and names of metrics alone.
+    A comparison stands before or after its number. Only words, negations and names of metrics may
+    stand between them.
     """
     kinds = {"quantity": "q", "duration": "q", **dict.fromkeys(("word", "not", *_MEASURES), "w")}
-    letters = "".join(kinds.get(each.lastgroup or "", "x") for each in tokens)
+    letters = "".join(kinds.get(token.lastgroup or "", "x") for token in tokens)
     bound: dict[int, tuple[str, int]] = {}
     for at, token in enumerate(tokens):
         if (sign := token.lastgroup or "") not in _SIGNS:
             continue
         if at and tokens[at - 1]["not"]:
             sign = OPPOSITE[sign]
-        after, before = re.match("w*q", letters[at + 1 :]), re.search("qw*$", letters[:at])
+        after = re.match("w*q", letters[at + 1 :])
+        before = re.search("qw*$", letters[:at])
         target = before.start() if before else -1
         if after and not token[0].lower().startswith("or "):
             target = at + after.end()

@@ -80,7 +80,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         params = load_params(project / PARAMS_FILE)
         agent = params.agent
         goal = read_project_goal(workspace.root) or parse_goal(
-            agent.goal, dataset=agent.dataset, own=params.own_images
+            agent.goal, dataset=agent.dataset, own_datasets=params.own_images
         )
 
         def open_session(stack: ExitStack) -> Backend | None:
