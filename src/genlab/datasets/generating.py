@@ -1,4 +1,4 @@
-"""Make the items of any dataset: drawn, read from their published source, or one's own."""
+"""Make the items of any dataset: generated, read from a published source, or a user's own."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,11 +17,14 @@ OPENERS: Mapping[str, Callable[[str, ImageParams], ImageSource]] = {
     "celeba": open_celeba,
     "emoji": open_emoji,
 }
-"""How the published images are read from their source."""
+"""Functions that open the published image datasets, by name."""
 
 
 def generate(name: str, params: Params, folder: Path, count: int | None = None) -> str:
-    """Make the items of a dataset in `folder` (stage generate); returns a line about them."""
+    """Make the items of a dataset in `folder` (stage generate); return a line that summarises them.
+
+    `count` limits the number of items; it defaults to the params.
+    """
     dataset = params.dataset(name)
     if dataset.source:
         return generate_own(name, dataset.source, params, folder, count)

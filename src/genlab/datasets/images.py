@@ -1,4 +1,4 @@
-"""Image datasets: read once from their source, split, and loaded as memory-mapped arrays."""
+"""Image datasets: written once from their source, split, and loaded as memory-mapped arrays."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -34,10 +34,12 @@ Labels = npt.NDArray[np.int64]
 Shape = tuple[int, int, int]
 ANY_SHAPE = (None, None, None)
 
-KIND, SPLIT_KIND, LABELS_KIND = "generated_images", "split_images", "image_labels"
+KIND = "generated_images"
+SPLIT_KIND = "split_images"
+LABELS_KIND = "image_labels"
 LABELS_FILE = "labels.npz"
 CHUNK = 2048
-"""Images in memory at once while a file is written: 25 MB at 64 x 64 x 3."""
+"""Number of images in memory at once while a file is written: 25 MB at 64 x 64 x 3."""
 LEVELS = 256
 UNLABELLED = -1
 """Label of an image without a class."""
@@ -46,10 +48,10 @@ NO_CLASS = "no class"
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images with labels, int64 (n,); `read(indices)` returns some of them, uint8 (m, *shape).
+    """Images with labels, int64 (n,); `read(indices)` returns the images (m, *shape) uint8.
 
-    Images of one group (int64 (n,)) must share a split. splits: indices into SPLITS of official
-    ones, int64 (n,), -1 where an image has none.
+    Images of one group (int64 (n,)) must share a split. splits: official splits as indices into
+    SPLITS, int64 (n,), -1 where an image has none; None where no image has one.
     """
 
     shape: Shape
@@ -61,9 +63,10 @@ class ImageSet:
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """A dataset's images: parts `train` and `test`, or `all` where there is no such split.
+    """A dataset's images before they are split.
 
-    origin: where they come from, in words. facts: more of that, for the manifest.
+    parts: `train` and `test`, or `all` where there is no official test split. origin: where the
+    images come from, in words. facts: further entries of the manifest.
     """
 
     parts: dict[str, ImageSet]
@@ -74,23 +77,24 @@ class ImageSource:
 def generate_images(
     name: str, labels: tuple[str, ...], source: ImageSource, folder: Path, count: int = 0
 ) -> str:
-    """Write the images of `source` to `folder`; returns a line about them.
+    """Write the images of `source` to `folder`; return a line that summarises them.
 
-    count: most images of each part, evenly spaced in its order; 0 for all.
+    count: maximum number of images of each part, evenly spaced in its order; 0 for all.
     Writes `train.npy` and `test.npy` (or `all.npy`, where there is no official test split), uint8
     (n, height, width, channels); `labels.npz` with each part's labels and, under `PART_groups` and
     `PART_splits`, its groups and official splits, int64 (n,); `manifest.json` last.
     """
     counts: dict[str, int] = {}
     arrays: dict[str, Labels] = {}
-    for part, images in source.parts.items():
+    for part_name, images in source.parts.items():
         size = len(images.labels)
-        counts[part] = min(count or size, size)
-        chosen = np.arange(counts[part]) * size // counts[part]
-        write_images(folder / f"{part}.npy", images, chosen)
-        arrays |= {part: images.labels[chosen], f"{part}_groups": images.groups[chosen]}
+        counts[part_name] = min(count or size, size)
+        chosen = np.arange(counts[part_name]) * size // counts[part_name]
+        write_images(folder / f"{part_name}.npy", images, chosen)
+        arrays[part_name] = images.labels[chosen]
+        arrays[f"{part_name}_groups"] = images.groups[chosen]
         if images.splits is not None:
-            arrays[f"{part}_splits"] = images.splits[chosen]
+            arrays[f"{part_name}_splits"] = images.splits[chosen]
     write_npz(folder / LABELS_FILE, arrays, kind=LABELS_KIND)
     facts = {
         "dataset": name,
@@ -100,8 +104,9 @@ def generate_images(
         "source": source.origin,
         **(source.facts or {}),
     }
-    write_manifest(folder, KIND, [*(f"{part}.npy" for part in counts), LABELS_FILE], facts)
-    return f"{folder}: " + ", ".join(f"{n} images ({part})" for part, n in counts.items())
+    files = [f"{part_name}.npy" for part_name in counts]
+    write_manifest(folder, KIND, [*files, LABELS_FILE], facts)
+    return f"{folder}: " + ", ".join(f"{n} images ({name})" for name, n in counts.items())
 
 
 def split_images(
@@ -115,65 +120,69 @@ def split_images(
     train, val, test) and `manifest.json` last.
     """
     manifest, parts = read_generated(folder)
-    shape, names = manifest["shape"], manifest["labels"]
-    labels, levels, hashes = {}, {}, {}
+    shape = manifest["shape"]
+    classes = manifest["labels"]
+    labels: dict[str, Labels] = {}
+    levels: dict[str, npt.NDArray[np.int64]] = {}
+    hashes: dict[str, list[bytes]] = {}
     chosen = _choose(parts, shares, seed)
     for split, (images, indices) in chosen.items():
         levels[split], hashes[split] = write_images(data / f"{split}.npy", images, indices)
         labels[split] = images.labels[indices]
     write_npz(data / LABELS_FILE, labels, kind=LABELS_KIND)
     mean, std = mean_and_std(levels["train"])
+    counts = {split: len(labels[split]) for split in labels}
     facts: dict[str, Any] = {
         "dataset": dataset.name,
-        "counts": {split: len(part) for split, part in labels.items()},
+        "counts": counts,
         "shape": shape,
         "channel_mean": mean,
         "channel_std": std,
     }
-    record = {**facts, "labels": names, "seed": seed, "generated": manifest}
+    record = {**facts, "labels": classes, "seed": seed, "generated": manifest}
     write_manifest(data, SPLIT_KIND, [*(f"{s}.npy" for s in SPLITS), LABELS_FILE], record)
-    facts["class_counts"] = {
-        split: dict(
-            zip(names, np.bincount(part[part >= 0], minlength=len(names)).tolist(), strict=True)
-        )
-        for split, part in labels.items()
-    }
+    facts["class_counts"] = {split: _count_classes(labels[split], classes) for split in labels}
     facts["duplicates"] = count_duplicates(hashes)
     if dataset.source:
-        facts["limits"] = describe_limits(facts["counts"], "images")
+        facts["limits"] = describe_limits(counts, "images")
     channels = ("grey",) if shape[2] == 1 else ("red", "green", "blue")
     means = {f"mean {channel}": value for channel, value in zip(channels, mean, strict=True)}
     train, indices = chosen["train"]
-    spread = np.linspace(0, len(indices) - 1, min(EXAMPLES, len(indices))).astype(int)
-    return SplitSummary(
-        facts["counts"], facts, train.read(indices[spread]), {**facts["counts"], **means}
-    )
+    evenly_spaced = np.linspace(0, len(indices) - 1, min(EXAMPLES, len(indices))).astype(int)
+    examples = train.read(indices[evenly_spaced])
+    return SplitSummary(counts, facts, examples, {**counts, **means})
+
+
+def _count_classes(labels: Labels, classes: list[str]) -> dict[str, int]:
+    """Number of images of each class, by its name; images without a class are not counted."""
+    counts = np.bincount(labels[labels >= 0], minlength=len(classes))
+    return dict(zip(classes, counts.tolist(), strict=True))
 
 
 def read_generated(folder: Path) -> tuple[dict[str, Any], dict[str, ImageSet]]:
-    """The manifest and the parts that `generate_images` wrote, with checksums verified."""
+    """Read the manifest and the parts that `generate_images` wrote; checksums are verified."""
     command = generate_command(folder)
     manifest = read_manifest(folder, KIND, command, verify=True)
-    own = "understood" in manifest
-    kinds = ("", "_groups", "_splits") if own else ("", "_groups")
-    keys = [f"{part}{kind}" for part in manifest["counts"] for kind in kinds]
+    is_own = "understood" in manifest  # images of a user may have official splits
+    suffixes = ("", "_groups", "_splits") if is_own else ("", "_groups")
+    keys = [f"{name}{suffix}" for name in manifest["counts"] for suffix in suffixes]
     file = folder / LABELS_FILE
     arrays = read_npz(file, kind=LABELS_KIND, keys=keys, producer_command=command)
     parts = {
-        part: ImageSet(
+        name: ImageSet(
             shape=tuple(manifest["shape"]),
-            labels=arrays[part],
-            groups=arrays[f"{part}_groups"],
-            read=partial(read_rows, folder / f"{part}.npy"),
-            splits=arrays.get(f"{part}_splits"),
+            labels=arrays[name],
+            groups=arrays[f"{name}_groups"],
+            read=partial(read_rows, folder / f"{name}.npy"),
+            splits=arrays.get(f"{name}_splits"),
         )
-        for part in manifest["counts"]
+        for name in manifest["counts"]
     }
     return manifest, parts
 
 
 def read_rows(file: Path, indices: Labels) -> Images:
-    """Some images of a `.npy`, without a mapping that stays open."""
+    """Read some images of a `.npy` file."""
     # Opened for each chunk: pages of a mapping that stays open count as memory in use.
     return np.asarray(np.lib.format.open_memmap(file, mode="c")[indices])
 
@@ -181,7 +190,7 @@ def read_rows(file: Path, indices: Labels) -> Images:
 def _choose(
     parts: dict[str, ImageSet], shares: Mapping[str, float], seed: int
 ) -> dict[str, tuple[ImageSet, Labels]]:
-    """Which images of which part make each split."""
+    """Choose the images of each split: a part, and indices of its images."""
     if "all" in parts:
         images = parts["all"]
         if images.splits is None:
@@ -191,7 +200,8 @@ def _choose(
         # Neighbours in a font or a folder are alike: shuffled, the first n of a split represent it.
         rng = np.random.default_rng(seed)
         return {split: (images, rng.permutation(indices[split])) for split in SPLITS}
-    train, test = parts["train"], parts["test"]
+    train = parts["train"]
+    test = parts["test"]
     drawn = split_groups(train.groups, {"val": shares["val"]}, seed)
     return {
         "train": (train, drawn["train"]),
@@ -203,7 +213,7 @@ def _choose(
 def write_images(
     path: Path, images: ImageSet, indices: Labels
 ) -> tuple[npt.NDArray[np.int64], list[bytes]]:
-    """Write the images `indices` as `.npy`, whole or not at all, one chunk in memory at a time.
+    """Write the images `indices` as `.npy`, atomically, one chunk in memory at a time.
 
     Returns the histogram of the levels of each channel, (channels, 256), and a hash of each image.
     """
@@ -222,7 +232,10 @@ def write_images(
 
 
 def mean_and_std(levels: npt.NDArray[np.int64]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each channel of a histogram, levels scaled to [0, 1]."""
+    """Compute mean and standard deviation per channel from histograms, levels scaled to [0, 1].
+
+    levels: (channels, 256).
+    """
     values = np.arange(LEVELS) / (LEVELS - 1)
     shares = levels / levels.sum(axis=1, keepdims=True)
     means = shares @ values
@@ -233,17 +246,21 @@ def mean_and_std(levels: npt.NDArray[np.int64]) -> tuple[list[float], list[float
 def load_images(
     path: str | Path, split: str, shape: tuple[int | None, int | None, int | None] = ANY_SHAPE
 ) -> Images:
-    """One split of the folder `path`, uint8 (n, height, width, channels), mapped read-only.
+    """Load one split of the folder `path`, uint8 (n, height, width, channels), mapped read-only.
 
     The images must have the `shape`, where it is not None. Raises a GenlabError of one line for a
     missing, truncated or foreign file, and for a folder of another format version.
     """
-    file, command = Path(path) / f"{split}.npy", split_command(path)
+    file = Path(path) / f"{split}.npy"
+    command = split_command(path)
     manifest = read_manifest(file.parent, SPLIT_KIND, command)
     images = map_npy(file, producer_command=command)
     try:
-        sides = (wanted or held for wanted, held in zip(shape, manifest["shape"], strict=True))
-        expected = (manifest["counts"][split], *sides)
+        sides = zip(shape, manifest["shape"], strict=True)
+        expected = (
+            manifest["counts"][split],
+            *(required or recorded for required, recorded in sides),
+        )
     except (LookupError, TypeError, ValueError) as error:
         fault = f"does not say how many images {split} has and their shape"
         raise file_error(file.parent / MANIFEST_FILE, fault, command) from error
@@ -254,16 +271,19 @@ def load_images(
 
 
 def load_labels(path: str | Path, split: str) -> Labels:
-    """The labels of one split of the folder `path`, int64 (n,): indices of the manifest's `labels`.
+    """Load the labels of one split of the folder `path`, int64 (n,).
+
+    A label is an index into the manifest's `labels`, UNLABELLED for an image without a class.
 
     Raises a GenlabError for a missing, truncated or foreign file.
     """
-    file, command = Path(path) / LABELS_FILE, split_command(path)
+    file = Path(path) / LABELS_FILE
+    command = split_command(path)
     return read_npz(file, kind=LABELS_KIND, keys=[split], producer_command=command)[split]
 
 
 def load_classes(path: str | Path, split: str) -> tuple[Labels, tuple[str, ...]]:
-    """`load_labels` and the names of classes; images without one are of a class more, at the end.
+    """Load labels, int64 (n,), and names of classes; images without one get an extra last class.
 
     Raises a GenlabError for a missing, truncated or foreign file.
     """

@@ -1,4 +1,4 @@
-"""Manifests: what a dataset's folder holds, its checksums, and the command that makes it again."""
+"""Manifests: contents and checksums of a dataset's folder, and the command that makes it again."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,7 @@ VERSION = 1
 
 
 def write_manifest(folder: Path, kind: str, files: Iterable[str], facts: dict[str, Any]) -> None:
-    """Write the folder's manifest: `facts` and the checksums of `files`. Write it last."""
+    """Write the folder's manifest: `facts` and the checksums of `files`, which must exist."""
     sums = {name: sha256(folder / name) for name in files}
     manifest = {"kind": kind, "version": VERSION, **facts, "sha256": sums}
     write_json(folder / MANIFEST_FILE, manifest)
@@ -21,17 +21,20 @@ def write_manifest(folder: Path, kind: str, files: Iterable[str], facts: dict[st
 def read_manifest(
     folder: Path, kind: str, producer_command: str, *, verify: bool = False
 ) -> dict[str, Any]:
-    """The folder's manifest.
+    """Read a folder's manifest.
 
     Raises a GenlabError unless it has this kind and version and, with `verify`, every file has
     its checksum.
     """
     file = folder / MANIFEST_FILE
     manifest: dict[str, Any] = read_json(file, producer_command=producer_command, kind=kind)
-    if (found := manifest.get("version")) != VERSION:
-        fault = f"has format version {found}, this genlab reads {VERSION}"
+    version = manifest.get("version")
+    if version != VERSION:
+        fault = f"has format version {version}, this genlab reads {VERSION}"
         raise file_error(file, fault, producer_command)
-    for name, expected in manifest["sha256"].items() if verify else ():
+    if not verify:
+        return manifest
+    for name, expected in manifest["sha256"].items():
         if not (folder / name).is_file() or sha256(folder / name) != expected:
             fault = f"is missing or not the file that {MANIFEST_FILE} describes (by its checksum)"
             raise file_error(folder / name, fault, producer_command)
@@ -39,28 +42,26 @@ def read_manifest(
 
 
 def generate_command(path: str | Path, stage: str = "generate") -> str:
-    """The command that makes the folder `path`, or the dataset of that name, before the split."""
+    """Command that makes the dataset in the folder `path`, or of that name, before the split."""
     name = Path(path).name
     staged = name in PUBLISHED or _params_file(name).is_file()
     return f"python stages/{stage}.py --dataset {name if staged else 'DATASET'}"
 
 
 def _params_file(name: str) -> Path:
-    """What stage params writes for a dataset."""
+    """File that stage params writes for a dataset."""
     return Path("results", name, "params.json")
 
 
 def split_command(path: str | Path, dataset: str = "") -> str:
-    """The command that makes a split dataset; `path` is its folder or a file in it.
+    """Command that makes a split dataset; `path` is its folder or a file in it.
 
-    Where the pipeline makes it, that is the stage, which runs those before it. dataset: the name,
-    where the folder may have another.
+    For a folder of the pipeline this is the DVC stage, which also runs the stages before it.
+    dataset: the dataset's name, where the folder has another.
     """
     name = dataset or Path(path).name
-    place = Path("data", name).resolve()
-    if _params_file(name).is_file() and place in (
-        Path(path).resolve(),
-        Path(path).resolve().parent,
-    ):
+    pipeline_folder = Path("data", name).resolve()
+    resolved = Path(path).resolve()
+    if _params_file(name).is_file() and pipeline_folder in (resolved, resolved.parent):
         return f"dvc repro split@{name}"
     return generate_command(name, "split")

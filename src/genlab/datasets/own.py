@@ -1,11 +1,11 @@
-"""Datasets of one's own: what stage params finds out about their files, and what generate reads."""
+"""A user's own dataset: its facts for stage params, its items for stage generate, its section."""
 
 import hashlib
 import io
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,14 +43,14 @@ OwnItems = OwnPictures | OwnGrids
 
 MIN_ITEMS = 100  # with fewer, not ten are left to validate or to test
 OWN_FILE = Path("results/own.json")  # which dvc.yaml reads: datasets whose files are watched
-NAMED = 20  # files left out that a manifest names, of each reason
+MAX_NAMES = 20  # left-out files that a manifest names per reason
 
 
 def resolve_stages(params: Params, name: str) -> dict[str, dict[str, Any]]:
-    """`Params.resolve`, with what the files of a dataset of one's own add to it.
+    """Resolve the params of each stage, with what the files of a user's own dataset add.
 
-    Those are their kind and size, where params leave them open, and under `generate.files` a digest
-    of their names, sizes and times.
+    That is the kind and size of the items, where params leave them open, and under `generate.files`
+    a digest of the files' names, sizes and times.
     """
     source = params.dataset(name).source
     if source is None:
@@ -80,7 +80,7 @@ def write_placeholders(params: Params, folder: Path) -> None:
 
 
 def digest_listing(path: Path) -> str:
-    """SHA-256 of names, sizes and times of the files at a path; no file is read.
+    """Compute the SHA-256 of names, sizes and times of the files at a path; no file is read.
 
     Raises GenlabError where nothing is there.
     """
@@ -98,9 +98,9 @@ def _list_files(path: Path) -> Iterator[str]:
         state = path.stat()
         yield f"{path.name} {state.st_size} {state.st_mtime_ns}"
         return
-    for place, _, names in os.walk(path, followlinks=False):
+    for folder, _, names in os.walk(path, followlinks=False):
         for name in names:
-            file = Path(place, name)
+            file = Path(folder, name)
             state = file.stat(follow_symlinks=False) if file.is_symlink() else file.stat()
             yield f"{file.relative_to(path)} {state.st_size} {state.st_mtime_ns}"
 
@@ -108,9 +108,10 @@ def _list_files(path: Path) -> Iterator[str]:
 def generate_own(
     name: str, source: SourceParams, params: Params, folder: Path, count: int | None = None
 ) -> str:
-    """Read the items of a dataset of one's own into `folder`; returns a line about them.
+    """Read the items of a user's own dataset into `folder`; return a line that summarises them.
 
-    What was understood is logged first. count: most items, evenly spaced.
+    A description of the source is printed to stderr first. count: maximum number of items, evenly
+    spaced.
     """
     if source.kind == "grids":
         grids = read_grids(source)
@@ -123,26 +124,26 @@ def generate_own(
     print(*pictures.describe(), sep="\n", file=sys.stderr)
     require_enough(pictures)
     rows = pictures.retained_rows
-    everything = ImageSet(
+    images = ImageSet(
         shape=pictures.fitted.levels.shape[1:],
         labels=pictures.labels[rows],
         groups=pictures.groups[rows],
         read=lambda indices: read_rows(levels, rows[indices]),
         splits=number_splits(pictures.splits)[rows],
     )
-    facts = {"understood": pictures.summarise(NAMED)}
-    images = ImageSource({"all": everything}, pictures.collection.convention, facts)
-    line = generate_images(name, tuple(pictures.classes), images, folder, count or 0)
+    facts = {"understood": pictures.summarise(MAX_NAMES)}
+    image_source = ImageSource({"all": images}, pictures.collection.convention, facts)
+    summary = generate_images(name, tuple(pictures.classes), image_source, folder, count or 0)
     for file in (levels, levels.with_suffix(".jsonl")):
         file.unlink()
-    return line
+    return summary
 
 
 def generate_own_grids(name: str, source: OwnGrids, folder: Path, count: int | None = None) -> str:
-    """Write grids to `folder`; returns a line about them.
+    """Write grids to `folder`; return a line that summarises them.
 
-    count: most grids, evenly spaced. Writes grids.npz (keys grids, tasks, splits: (n, side, side)
-    uint8; (n,) int64, the latter an index into SPLITS or -1) and manifest.json.
+    count: maximum number of grids, evenly spaced. Writes manifest.json and grids.npz: grids, uint8
+    (n, side, side); tasks, int64 (n,); splits, int64 (n,), indices into SPLITS or -1.
     """
     rows = source.retained_rows
     if count and count < len(rows):
@@ -158,71 +159,82 @@ def generate_own_grids(name: str, source: OwnGrids, folder: Path, count: int | N
         "count": len(rows),
         "padding": PADDING,
         "source": source.tasks.convention,
-        "understood": source.summarise(NAMED),
+        "understood": source.summarise(MAX_NAMES),
     }
     write_manifest(folder, KIND, [GRIDS_FILE], facts)
     return f"{folder}: {len(rows)} grids on a canvas of {source.side} x {source.side}"
 
 
 def require_enough(items: OwnItems) -> None:
-    """Raise GenlabError where there are too few items to train, to choose and to test."""
+    """Raise GenlabError where there are too few items to train, to validate and to test."""
     count = len(items.retained_rows)
     if count < MIN_ITEMS:
-        what = "grids" if isinstance(items, OwnGrids) else "pictures"
-        message = f"{items.path}: {count} {what} are too few; a dataset has at least {MIN_ITEMS}"
-        raise GenlabError(message, path=items.path, fix=f"add {what}")
+        noun = "grids" if isinstance(items, OwnGrids) else "pictures"
+        message = f"{items.path}: {count} {noun} are too few; a dataset has at least {MIN_ITEMS}"
+        raise GenlabError(message, path=items.path, fix=f"add {noun}")
 
 
 def read_source(source: SourceParams) -> OwnItems:
-    """Read a source of either kind. Raises GenlabError where that is in doubt."""
+    """Read a source of pictures or grids. Raises GenlabError where its kind is in doubt."""
     if find_kind(source) == "grids":
         return read_grids(source)
     return read_pictures(source)
 
 
 def find_name(params: Params, path: Path) -> str:
-    """The dataset of one's own that lies at a path. Raises GenlabError where there is none."""
-    places = {name: params.dataset(name).source for name in params.own_datasets}
-    wanted = resolve_path(path).resolve()
-    for name, source in places.items():
-        if source and resolve_path(source.path).resolve() == wanted:
+    """Find the name of the dataset whose files lie at a path.
+
+    Raises GenlabError where no dataset of the params does.
+    """
+    sources = {name: params.dataset(name).source for name in params.own_datasets}
+    resolved = resolve_path(path).resolve()
+    for name, source in sources.items():
+        if source and resolve_path(source.path).resolve() == resolved:
             return name
-    message = f"{path}: no dataset of params.yaml has this path; known: {join_names(places)}"
+    message = f"{path}: no dataset of params.yaml has this path; known: {join_names(sources)}"
     raise GenlabError(message, key="path", path=path)
 
 
 def compare_content(params: Params, name: str) -> list[str]:
-    """How the files of a dataset of one's own differ from what stage generate read, in lines.
+    """Describe how the files of a user's own dataset differ from what stage generate read.
 
-    Pixels at the dataset's size are compared, and classes. Raises GenlabError where stage generate
-    has not run.
+    Compares pixels at the dataset's size, and classes; returns a line per kind of change. Raises
+    GenlabError where stage generate has not run.
     """
     source = params.dataset(name).source
     folder = Path("data/generated", name)
     if source and source.kind == "grids":
-        found = read_grids(source)
-        old = [grid.tobytes() for grid in read_generated_grids(folder)]
-        return _count_changes(
-            name, old, [grid.tobytes() for grid in found.grids[found.retained_rows]]
-        )
+        grids = read_grids(source)
+        before = [grid.tobytes() for grid in read_generated_grids(folder)]
+        now = [grid.tobytes() for grid in grids.grids[grids.retained_rows]]
+        return _count_changes(name, before, now)
     manifest, parts = read_generated(folder)
     images = parts["all"]
     if source is None or manifest["shape"][0] != source.size:
         return [f"{folder}: was made at {manifest['shape'][0]} pixels, params say {source}"]
     pictures = read_pictures(source)
-    kept = images.read(np.arange(len(images.labels)))
-    before = zip(kept, [[*manifest["labels"], None][label] for label in images.labels], strict=True)
+    generated = images.read(np.arange(len(images.labels)))
     rows = pictures.retained_rows
-    names = [[*pictures.classes, None][label] for label in pictures.labels[rows]]
-    now = zip(pictures.fitted.levels[rows], names, strict=True)
-    sides = ([(levels.tobytes(), label) for levels, label in side] for side in (before, now))
-    return _count_changes(name, *sides)
+    return _count_changes(
+        name,
+        _pair_with_classes(generated, images.labels, manifest["labels"]),
+        _pair_with_classes(pictures.fitted.levels[rows], pictures.labels[rows], pictures.classes),
+    )
+
+
+def _pair_with_classes(
+    images: npt.NDArray[np.uint8], labels: npt.NDArray[np.int64], classes: Sequence[str]
+) -> Iterator[tuple[bytes, str | None]]:
+    """Yield the bytes of each image and the name of its class, None where it has none."""
+    for image, label in zip(images, labels, strict=True):
+        yield image.tobytes(), classes[label] if label >= 0 else None
 
 
 def _count_changes(name: str, before: Iterable[Any], now: Iterable[Any]) -> list[str]:
-    old, new = Counter(before), Counter(now)
+    old = Counter(before)
+    new = Counter(now)
     counts = {"gone": (old - new).total(), "new": (new - old).total()}
-    return [f"{name}: {count:,} items are {what}" for what, count in counts.items() if count]
+    return [f"{name}: {count:,} items are {change}" for change, count in counts.items() if count]
 
 
 def add_section(name: str, source: SourceParams, items: OwnItems, path: Path) -> tuple[Params, str]:
@@ -236,26 +248,30 @@ def add_section(name: str, source: SourceParams, items: OwnItems, path: Path) ->
     yaml.width = 4096  # lines stay as long as they are
     yaml.indent(mapping=2, sequence=4, offset=2)
     content = yaml.load(path.read_text(encoding="utf-8"))
-    stated = source.model_dump(mode="json", exclude_defaults=True)
-    if isinstance(items, OwnGrids):
-        found = {"kind": "grids", "size": items.side}
-        model: dict[str, float] = dict(suggest_model(items.side, "grids"))
-    else:
-        plan = items.fitted.plan
-        found = {"size": plan.size}
-        free = 1.0 if plan.channels == 3 else 0.25  # nats per latent
-        model = {**suggest_model(plan.size, "images"), "free_bits": free}
-    section = {"source": {"path": source.path, **found, **stated}, **model}
-    own = isinstance(content.get(name), dict) and "source" in content[name]
-    if name in PUBLISHED or (name in content and not own):
+    is_own = isinstance(content.get(name), dict) and "source" in content[name]
+    if name in PUBLISHED or (name in content and not is_own):
         raise GenlabError(f"{path}: {name} is a key already; choose another name", key=name)
-    content[name] = section
+    content[name] = section = _make_section(source, items)
     content["datasets"][:] = [name]
     text = _dump(yaml, content)
     params = parse_params(YAML(typ="safe").load(text), str(path))
     write_text(path, text)
     write_json(path.parent / OWN_FILE, {"own": [name]})
     return params, _dump(yaml, {name: section})
+
+
+def _make_section(source: SourceParams, items: OwnItems) -> dict[str, Any]:
+    """Section of a dataset: its source, and params of a model that suits its items."""
+    stated = source.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(items, OwnGrids):
+        facts = {"kind": "grids", "size": items.side}
+        model: dict[str, float] = dict(suggest_model(items.side, "grids"))
+    else:
+        plan = items.fitted.plan
+        facts = {"size": plan.size}
+        free_bits = 1.0 if plan.channels == 3 else 0.25  # nats per latent
+        model = {**suggest_model(plan.size, "images"), "free_bits": free_bits}
+    return {"source": {"path": source.path, **facts, **stated}, **model}
 
 
 def _dump(yaml: YAML, content: Any) -> str:

@@ -1,4 +1,4 @@
-"""Grids of one's own: how they are split, described and loaded."""
+"""Split, describe and load a user's own grids."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from genlab.core.io import read_npz, write_npz
 from genlab.core.params.catalogue import Dataset
-from genlab.datasets.arc_grids import GRIDS_FILE, KIND, SPLIT_KIND, name_data_file
+from genlab.datasets.arc_grids import (
+    GRIDS_FILE,
+    KIND,
+    SPLIT_KIND,
+    name_data_file,
+    remove_outdated,
+)
 from genlab.datasets.manifests import generate_command, read_manifest, split_command, write_manifest
 from genlab.datasets.shards import GRIDS_KIND
 from genlab.datasets.splits import (
@@ -21,17 +27,19 @@ from genlab.datasets.splits import (
     describe_limits,
 )
 from genlab.grids.palette import BLACK, COLOURS, PADDING
+from genlab.grids.shapes import Grids
 
-Grids = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
-FEW_TASKS = 50  # of the test split, below which its intervals are said to be wide
-TASKS_FILE, TASKS_KIND = "tasks.npz", "grid_tasks"
+FEW_TASKS = 50  # test tasks below which a limit says that intervals are wide
+TASKS_FILE = "tasks.npz"
+TASKS_KIND = "grid_tasks"
 
 
 def read_generated_grids(folder: Path) -> Grids:
-    """The grids that `generate_own_grids` wrote. Raises GenlabError where they are not there."""
-    file, command = folder / GRIDS_FILE, generate_command(folder)
+    """Read the grids that `generate_own_grids` wrote; raise GenlabError where there are none."""
+    file = folder / GRIDS_FILE
+    command = generate_command(folder)
     return read_npz(file, kind=GRIDS_KIND, keys=["grids"], producer_command=command)["grids"]
 
 
@@ -46,25 +54,24 @@ def split_own_grids(
     generated = read_manifest(folder, KIND, command, verify=True)
     keys = ["grids", "tasks", "splits"]
     arrays = read_npz(folder / GRIDS_FILE, kind=GRIDS_KIND, keys=keys, producer_command=command)
-    grids, tasks = arrays["grids"], arrays["tasks"]
-    rows = assign_splits(arrays["splits"], tasks, shares, seed)
+    grids = arrays["grids"]
+    rows = assign_splits(arrays["splits"], arrays["tasks"], shares, seed)
     rng = np.random.default_rng(seed)
     rows = {split: rng.permutation(rows[split]) for split in SPLITS}  # neighbours are alike
-    parts = {split: grids[chosen] for split, chosen in rows.items()}
-    counts = {split: len(part) for split, part in parts.items()}
-    file = name_data_file(len(grids))
-    write_npz(data / file, parts, kind=GRIDS_KIND)
-    groups = {split: tasks[chosen] for split, chosen in rows.items()}
-    write_npz(data / TASKS_FILE, groups, kind=TASKS_KIND)
+    splits = {split: grids[rows[split]] for split in rows}
+    tasks = {split: arrays["tasks"][rows[split]] for split in rows}
+    counts = {split: len(rows[split]) for split in rows}
+    data_file = name_data_file(len(grids))
+    write_npz(data / data_file, splits, kind=GRIDS_KIND)
+    write_npz(data / TASKS_FILE, tasks, kind=TASKS_KIND)
+    contents = {split: [grid.tobytes() for grid in splits[split]] for split in splits}
     facts: dict[str, Any] = {
         "count": len(grids),
         "side": grids.shape[1],
-        "tasks": {split: len(np.unique(own)) for split, own in groups.items()},
-        "duplicates": count_duplicates(
-            {split: [grid.tobytes() for grid in part] for split, part in parts.items()}
-        ),
-        "splits": {split: describe(part) for split, part in parts.items()},
-        "limits": describe_task_limits(groups),
+        "tasks": {split: len(np.unique(tasks[split])) for split in tasks},
+        "duplicates": count_duplicates(contents),
+        "splits": {split: describe(splits[split]) for split in splits},
+        "limits": describe_task_limits(tasks),
     }
     manifest = {
         "dataset": dataset.name,
@@ -72,10 +79,8 @@ def split_own_grids(
         "padding": PADDING,
         "generated": generated,
     }
-    write_manifest(data, SPLIT_KIND, [file, TASKS_FILE], manifest)
-    for other in data.glob("simplified_dataset_*.npz"):
-        if other.name != file:  # of another count
-            other.unlink()
+    write_manifest(data, SPLIT_KIND, [data_file, TASKS_FILE], manifest)
+    remove_outdated(data, data_file)
     train = facts["splits"]["train"]
     captions = {
         **counts,
@@ -83,13 +88,17 @@ def split_own_grids(
         "colours of the other cells": train["colours"],
         "cells per grid": train["cells"],
     }
-    return SplitSummary(counts, facts, parts["train"][:EXAMPLES], captions)
+    return SplitSummary(counts, facts, splits["train"][:EXAMPLES], captions)
 
 
 def describe_task_limits(tasks: Mapping[str, Numbers]) -> list[str]:
-    """What splits of these sizes cannot carry, a sentence each. tasks: of each grid, by split."""
-    limits = describe_limits({split: len(own) for split, own in tasks.items()}, "grids")
-    if (test_tasks := len(np.unique(tasks["test"]))) < FEW_TASKS:
+    """Describe what splits of these sizes are too small for, a sentence each.
+
+    tasks: the task of each grid, by split.
+    """
+    limits = describe_limits({split: len(tasks[split]) for split in tasks}, "grids")
+    test_tasks = len(np.unique(tasks["test"]))
+    if test_tasks < FEW_TASKS:
         limits.append(
             f"Grids of a task are alike: the {test_tasks} test tasks are as many independent parts,"
             " and intervals over them are wide."
@@ -98,10 +107,10 @@ def describe_task_limits(tasks: Mapping[str, Numbers]) -> list[str]:
 
 
 def describe(grids: Grids) -> dict[str, Any]:
-    """Statistics of a split's own cells, without padding.
+    """Compute statistics of the cells of a split, without padding.
 
-    `black_share` of cells; `colours`: shares of those that are not black; `cells`: shares of grids
-    by their number of cells, up to the next hundred.
+    `black_share`: share of cells. `colours`: shares of the cells that are not black. `cells`:
+    shares of grids by their number of cells, rounded up to hundreds.
     """
     cells = np.bincount(grids.ravel(), minlength=PADDING + 1)[:COLOURS]
     coloured = cells[BLACK + 1 :]
@@ -120,6 +129,7 @@ def describe(grids: Grids) -> dict[str, Any]:
 
 
 def load_tasks(data: Path, split: str) -> Numbers:
-    """The task of each grid of a split, (n,). Raises GenlabError for a missing or foreign file."""
-    file, command = data / TASKS_FILE, split_command(data)
+    """Load the task of each grid of a split, (n,); raise GenlabError without a sound file."""
+    file = data / TASKS_FILE
+    command = split_command(data)
     return read_npz(file, kind=TASKS_KIND, keys=[split], producer_command=command)[split]

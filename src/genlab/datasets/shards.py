@@ -1,6 +1,6 @@
-"""Grids beyond the first 100,000: drawn in shards, by any number of workers, for training alone.
+"""Grids beyond the first 100,000: drawn in shards, by any number of workers, for training only.
 
-The first shard is a whole dataset, with objects and all splits. Every other one holds grids for
+The first shard is a complete dataset, with objects and all splits. Every other one holds grids for
 training. Shard i is drawn from seed (seed, i) and holds no grid of the first one, so that no grid
 of the validation and test splits is trained on; two other shards may hold the same grid.
 """
@@ -27,7 +27,7 @@ TRAIN_FILE = "train.npy"
 
 
 class Shard(NamedTuple):
-    """A shard to be drawn: `size` grids from `seed`, none of which has a hash in `excluded`."""
+    """A shard to draw: `size` grids from `seed`, none of which has a hash in `excluded`."""
 
     distribution: GridDistribution
     size: int
@@ -36,32 +36,33 @@ class Shard(NamedTuple):
 
 
 def draw_shard(shard: Shard) -> bytes:
-    """The content of a shard's file, key grids."""
+    """Draw a shard's grids; return the content of its file, an npz with key grids."""
     generator = AtomicImageGenerator(shard.distribution)
-    draw = generator.generate(shard.size, shard.seed, shard.excluded)
-    return encode_npz({"grids": draw.grids}, kind=GRIDS_KIND)
+    generated = generator.generate(shard.size, shard.seed, shard.excluded)
+    return encode_npz({"grids": generated.grids}, kind=GRIDS_KIND)
 
 
 def write_shards(
     distribution: GridDistribution, first: Grids, count: int, params: Params, folder: Path
 ) -> list[str]:
-    """Draw the shards after the `first`, for `count` grids in all; returns their files' names.
+    """Draw the shards after the `first`, for `count` grids in all; return their files' names.
 
-    A shard whose file is in `folder` is kept: a killed run resumes.
+    A shard whose file is in `folder` already is not drawn again, so that a killed run resumes.
     """
     names = [f"grids_{index:05d}.npz" for index in range(1, -(-count // SHARD))]
     missing = [name for name in names if not (folder / name).exists()]
     excluded = hash_grids(first)
 
-    def pieces() -> Iterator[Shard]:
+    def list_shards() -> Iterator[Shard]:
         for name in missing:
             index = int(name[6:11])
             size = min(SHARD, count - index * SHARD)
             yield Shard(distribution, size, (params.seed, index), excluded)
 
+    contents = parallel_map(draw_shard, list_shards(), params)
     with progress(total=count, initial=(len(names) - len(missing)) * SHARD, unit="grid") as bar:
         bar.update(len(first))
-        for name, content in zip(missing, parallel_map(draw_shard, pieces(), params), strict=True):
+        for name, content in zip(missing, contents, strict=True):
             write_bytes(folder / name, content)
             bar.update(SHARD)
     return names
@@ -70,14 +71,14 @@ def write_shards(
 def join_shards(train: Grids, folder: Path, names: list[str], count: int, file: Path) -> None:
     """Write `train` and then the shards `names` of `folder`, `count` grids in all, into one file.
 
-    The file is mapped when it is read: it may be larger than memory.
+    Readers map the file from disk, so it may be larger than memory.
     """
+    command = generate_command("arc_grids")
     header = {"descr": "|u1", "fortran_order": False, "shape": (count, *train.shape[1:])}
     with atomic_write(file) as temporary, temporary.open("wb") as joined:
         np.lib.format.write_array_header_1_0(joined, header)
         joined.write(train.tobytes())
         for name in progress(names, unit="shard"):
-            command = generate_command("arc_grids")
             shard = folder / name
-            grids = read_npz(shard, kind=GRIDS_KIND, keys=["grids"], producer_command=command)
-            joined.write(grids["grids"].tobytes())
+            arrays = read_npz(shard, kind=GRIDS_KIND, keys=["grids"], producer_command=command)
+            joined.write(arrays["grids"].tobytes())

@@ -1,10 +1,11 @@
-"""The published image datasets: found on this machine, checked, or downloaded.
+"""Open the published image datasets: find them on this machine and check them, or download them.
 
-Looked for under `data/raw/` first, in the folders that torchvision uses; then in a system copy
-(Debian's `dataset-fashion-mnist`); then downloaded by torchvision into `data/raw/`.
+They are looked for under `data/raw/` first, in the folders that torchvision uses; then in a system
+copy (Debian's `dataset-fashion-mnist`); then torchvision downloads them into `data/raw/`.
 """
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from genlab.core.params.sections import ImageParams
 from genlab.core.paths import resolve_path
 from genlab.core.picture import UnreadablePictureError, decode
 from genlab.datasets.images import Images, ImageSet, ImageSource
-from genlab.datasets.readers.conventions.idx import UNWHOLE, parse_idx, unpack
+from genlab.datasets.readers.conventions.idx import IDX_ERRORS, parse_idx, unpack
 
 SYSTEM_FOLDERS = {"fashion_mnist": Path("/usr/share/datasets/fashion-mnist")}
 
@@ -37,66 +38,73 @@ UNPACKED_SHA256 = {
     },
 }
 
-CELEBA_CROP, CELEBA_SIDE = 148, 64
+CELEBA_CROP = 148
+CELEBA_SIDE = 64
 CELEBA_ATTRIBUTES = ("Male", "Smiling")
 
 
 def open_mnist(name: str, params: ImageParams) -> ImageSource:
-    """MNIST or Fashion-MNIST, images (28, 28, 1): four gzipped IDX files (LeCun 1998)."""
+    """Open MNIST or Fashion-MNIST, images (28, 28, 1): four gzipped IDX files (LeCun 1998)."""
     from torchvision import datasets  # here, since importing it takes seconds
 
     loader: Any = {"mnist": datasets.MNIST, "fashion_mnist": datasets.FashionMNIST}[name]
     home = resolve_path(params.raw) / loader.__name__ / "raw"
     stems = UNPACKED_SHA256[name]
-    folders = (home, SYSTEM_FOLDERS.get(name, home))
-    folder = next((f for f in folders if all(_find_file(f, stem) for stem in stems)), None)
+    folder = _find_folder((home, SYSTEM_FOLDERS.get(name, home)), stems)
     if folder is None:
         folder = home
-        wanted = ", ".join(f"{loader.__name__}/raw/{stem}-ubyte.gz" for stem in stems)
-        _load(name, loader, params, wanted)
+        files = ", ".join(f"{loader.__name__}/raw/{stem}-ubyte.gz" for stem in stems)
+        _load(name, loader, params, files)
     arrays = {
         stem: _read_checked(_find_file(folder, stem) or folder / f"{stem}-ubyte.gz", sha256)
         for stem, sha256 in stems.items()
     }
     parts = {}
-    for part, prefix in (("train", "train"), ("test", "t10k")):
+    for part_name, prefix in (("train", "train"), ("test", "t10k")):
         images = arrays[f"{prefix}-images-idx3"][..., None]
-        parts[part] = _in_memory(images, arrays[f"{prefix}-labels-idx1"])
+        parts[part_name] = _make_image_set(images, arrays[f"{prefix}-labels-idx1"])
     return ImageSource(parts, f"torchvision {loader.__name__}, files of {folder}")
 
 
+def _find_folder(folders: Iterable[Path], stems: Iterable[str]) -> Path | None:
+    """Return the first folder that holds a file of every stem."""
+    for folder in folders:
+        if all(_find_file(folder, stem) for stem in stems):
+            return folder
+    return None
+
+
 def _find_file(folder: Path, stem: str) -> Path | None:
-    """A published file in a folder: packed, or as gunzip or another program unpacked it."""
+    """Find a published file in a folder: packed, or as gunzip or another program unpacked it."""
     names = (f"{stem}-ubyte.gz", f"{stem}-ubyte", f"{stem.replace('-idx', '.idx')}-ubyte")
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _read_checked(file: Path, sha256: str) -> npt.NDArray[Any]:
-    """The array of a published IDX file. Raises GenlabError for any other content."""
+    """Read the array of a published IDX file. Raises GenlabError for any other content."""
     try:
         data = unpack(file.read_bytes())
-    except UNWHOLE as error:
-        raise _damaged(file) from error
+    except IDX_ERRORS as error:
+        raise _damaged_error(file) from error
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise _damaged(file)
+        raise _damaged_error(file)
     return parse_idx(data)
 
 
 def open_cifar10(name: str, params: ImageParams) -> ImageSource:
-    """CIFAR-10, images (32, 32, 3); torchvision checks every MD5 before it unpickles."""
+    """Open CIFAR-10, images (32, 32, 3); torchvision checks every MD5 before it unpickles."""
     from torchvision.datasets import CIFAR10
 
     parts = {}
-    for part in ("train", "test"):
-        loaded = _load(name, CIFAR10, params, CIFAR10.filename, train=part == "train")
-        parts[part] = _in_memory(loaded.data, np.array(loaded.targets))
-    return ImageSource(
-        parts, f"torchvision CIFAR10, files of {resolve_path(params.raw) / CIFAR10.base_folder}"
-    )
+    for part_name in ("train", "test"):
+        loaded = _load(name, CIFAR10, params, CIFAR10.filename, train=part_name == "train")
+        parts[part_name] = _make_image_set(loaded.data, np.array(loaded.targets))
+    folder = resolve_path(params.raw) / CIFAR10.base_folder
+    return ImageSource(parts, f"torchvision CIFAR10, files of {folder}")
 
 
 def open_celeba(name: str, params: ImageParams) -> ImageSource:
-    """CelebA, images (64, 64, 3): the aligned photographs, centre crop of 148, resized.
+    """Open CelebA, images (64, 64, 3): the aligned photographs, centre crop of 148, resized.
 
     The official train and valid parts are `train`, grouped by person, so that no person is in two
     splits. Labels: attribute Male + 2 x attribute Smiling.
@@ -107,13 +115,14 @@ def open_celeba(name: str, params: ImageParams) -> ImageSource:
     folder = resolve_path(params.raw) / CelebA.base_folder
     photographs = folder / "img_align_celeba"
     archive = photographs.with_suffix(".zip")
-    if archive.is_file() and not photographs.is_dir():  # torchvision does it with gdown alone
+    # torchvision unpacks an archive only as part of a download.
+    if archive.is_file() and not photographs.is_dir():
         if not check_integrity(archive, CelebA.file_list[0][1]):
-            raise _damaged(archive)
+            raise _damaged_error(archive)
         extract_archive(archive)
-    wanted = ", ".join(f"{CelebA.base_folder}/{file}" for _, _, file in CelebA.file_list)
+    files = ", ".join(f"{CelebA.base_folder}/{file}" for _, _, file in CelebA.file_list)
     official = {
-        split: _load(name, CelebA, params, wanted, split=split)
+        split: _load(name, CelebA, params, files, split=split)
         for split in ("train", "valid", "test")
     }
     parts = {
@@ -123,44 +132,47 @@ def open_celeba(name: str, params: ImageParams) -> ImageSource:
     return ImageSource(parts, f"torchvision CelebA, files of {folder}")
 
 
-def _read_celeba(loaded: list[Any], photographs: Path) -> ImageSet:
-    columns = [loaded[0].attr_names.index(name) for name in CELEBA_ATTRIBUTES]
-    attributes = np.concatenate([part.attr[:, columns].numpy() for part in loaded])
-    files = [photographs / name for part in loaded for name in part.filename]
+def _read_celeba(datasets: list[Any], photographs: Path) -> ImageSet:
+    """Join torchvision's CelebA datasets; photographs are read when they are needed."""
+    columns = [datasets[0].attr_names.index(name) for name in CELEBA_ATTRIBUTES]
+    attributes = np.concatenate([dataset.attr[:, columns].numpy() for dataset in datasets])
+    persons = np.concatenate([dataset.identity[:, 0].numpy() for dataset in datasets])
+    files = [photographs / name for dataset in datasets for name in dataset.filename]
     return ImageSet(
         shape=(CELEBA_SIDE, CELEBA_SIDE, 3),
         labels=(attributes @ np.array([1, 2])).astype(np.int64),
-        groups=np.concatenate([part.identity[:, 0].numpy() for part in loaded]).astype(np.int64),
+        groups=persons.astype(np.int64),
         read=lambda indices: np.stack([_read_face(files[index]) for index in indices]),
     )
 
 
 def _read_face(file: Path) -> Images:
-    """One photograph, cropped and resized: uint8 (64, 64, 3)."""
+    """Read one photograph, cropped and resized: uint8 (64, 64, 3)."""
     from torchvision.transforms.functional import center_crop
 
     try:
         picture = decode(file.read_bytes(), file.name)
     except (OSError, UnreadablePictureError) as error:
-        raise _damaged(file) from error
+        raise _damaged_error(file) from error
     image = Image.fromarray(picture.pixels.squeeze()).convert("RGB")
     cropped: Image.Image = center_crop(image, [CELEBA_CROP, CELEBA_CROP])
     return np.asarray(cropped.resize((CELEBA_SIDE, CELEBA_SIDE), Image.Resampling.BILINEAR))
 
 
-def _in_memory(images: Images, labels: npt.NDArray[Any]) -> ImageSet:
-    groups = np.arange(len(labels))  # each image by itself
+def _make_image_set(images: Images, labels: npt.NDArray[Any]) -> ImageSet:
+    """Make an image set of arrays in memory, each image a group by itself."""
+    groups = np.arange(len(labels))
     return ImageSet(images.shape[1:], labels.astype(np.int64), groups, images.__getitem__)
 
 
-def _damaged(path: Path) -> GenlabError:
+def _damaged_error(path: Path) -> GenlabError:
     fix = f"put the original in its place, or remove {path.parent} to have it looked for elsewhere"
     message = f"{path}: missing, damaged or not the published file; {fix}"
     return GenlabError(message, path=path, fix=fix)
 
 
-def _load(name: str, loader: Any, params: ImageParams, wanted: str, **options: Any) -> Any:
-    """What torchvision's `loader` reads; `wanted` says which files it looks for in `params.raw`.
+def _load(name: str, loader: Any, params: ImageParams, files: str, **options: Any) -> Any:
+    """Construct torchvision's dataset `loader` on `params.raw`, where it looks for `files`.
 
     With `params.download` it unpacks archives that are there, and downloads what is not. Raises a
     GenlabError where it finds nothing, or files of other checksums.
@@ -170,7 +182,7 @@ def _load(name: str, loader: Any, params: ImageParams, wanted: str, **options: A
     try:
         return loader(str(folder), download=params.download, **options)
     except Exception as error:  # torchvision, urllib and gdown each raise their own
-        fix = f"put {wanted} into {params.raw} and set images.download to true"
+        fix = f"put {files} into {params.raw} and set images.download to true"
         if name in SYSTEM_FOLDERS:
             fix += f", or install the Debian package dataset-{name.replace('_', '-')}"
         reason = " ".join(str(error).split())[-160:]

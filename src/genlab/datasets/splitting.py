@@ -10,7 +10,7 @@ from genlab.datasets.splits import SplitSummary
 
 
 def split(name: str, params: Params, folder: Path, data: Path, seed: int) -> SplitSummary:
-    """Split what `generate` wrote to `folder` into `data` (stage split)."""
+    """Split the items that stage generate wrote to `folder` into `data` (stage split)."""
     dataset = params.dataset(name)
     images = params.images
     if dataset.source:

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
 GZIP = b"\x1f\x8b"
-UNWHOLE = (KeyError, IndexError, ValueError, EOFError, OSError, zlib.error)
+IDX_ERRORS = (KeyError, IndexError, ValueError, EOFError, OSError, zlib.error)
 """What is raised for data that end too early or are no IDX."""
 
 
@@ -39,7 +39,7 @@ def find_idx(files: Files, names: Sequence[str]) -> dict[str, Array]:
         if _is_idx(start) or (start[:2] == GZIP and named):
             try:
                 arrays[name] = parse_idx(files.read(name))
-            except UNWHOLE as error:
+            except IDX_ERRORS as error:
                 fix = "fetch it again"
                 message = f"{files.path}: {name}: no whole IDX file ({error}); {fix}"
                 raise GenlabError(message, path=files.path / name, fix=fix) from error
@@ -51,7 +51,7 @@ def _is_idx(start: bytes) -> bool:
 
 
 def unpack(data: bytes) -> bytes:
-    """What a gzip file holds; other data stay as they are. Raises what is in UNWHOLE."""
+    """What a gzip file holds; other data stay as they are. Raises what is in IDX_ERRORS."""
     if data[:2] != GZIP:
         return data
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -59,7 +59,7 @@ def unpack(data: bytes) -> bytes:
 
 
 def parse_idx(data: bytes) -> Array:
-    """The array of an IDX file, packed or not. Raises what is in UNWHOLE."""
+    """The array of an IDX file, packed or not. Raises what is in IDX_ERRORS."""
     data = unpack(data)
     kind, axes = np.dtype(TYPES[data[2]]), data[3]
     shape = np.frombuffer(data, ">u4", axes, offset=4).tolist()
