@@ -13,7 +13,7 @@ from stage_runs import run_stage
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import SPLIT_KIND, bound_entropy_nats, make_distribution
 from genlab.datasets.manifests import write_manifest
-from genlab.evaluation.evaluators.grids import pick_sampler
+from genlab.evaluation.evaluators.grids import choose_sampler
 
 NAME = "arc_grids"
 
@@ -71,12 +71,12 @@ def test_the_sampler_is_picked_on_draws_that_are_not_reported() -> None:
         return {"valid_rate": 1 - rate, "counted": not counted, "selection": selection}
 
     a, b, c = found(0.5, True), found(0.7, True), found(1, False)
-    assert pick_sampler({"a": a, "b": b, "c": c}) == "b"
-    assert pick_sampler({"a": found(0.5, False), "b": found(0.7, False)}) == "b"
+    assert choose_sampler({"a": a, "b": b, "c": c}) == "b"
+    assert choose_sampler({"a": found(0.5, False), "b": found(0.7, False)}) == "b"
 
 
 def test_the_samples_of_the_picked_sampler_are_kept(done: Path, metrics: dict[str, Any]) -> None:
-    assert metrics["best_sampler"] == pick_sampler(metrics["samplers"])
+    assert metrics["best_sampler"] == choose_sampler(metrics["samplers"])
     reported = metrics["samplers"][metrics["best_sampler"]]
     file = done / "data/evaluated" / NAME / "evidence.npz"
     kept = read_npz(file, kind="evaluation", keys=["samples", "valid"], producer_command="")

@@ -176,7 +176,7 @@ def test_posterior_draws_are_never_the_best() -> None:
         name: sampling.SampleSet(np.empty(0), None, distance, {})
         for name, distance in (("prior", 3.0), ("posterior", 1.0), ("gmm", 2.0))
     }
-    assert sampling.best_sampler(sets) == "gmm"
+    assert sampling.choose_sampler(sets) == "gmm"
 
 
 def test_a_killed_process_is_one_line(place: Path) -> None:

@@ -1,1 +1,1 @@
-"""Measurement: arrays in, numbers and pictures out. Knows grids, never the model that made them."""
+"""Evaluation of trained models: metrics, diagnosis, figures, failure gallery and reports."""

@@ -1,4 +1,4 @@
-"""What evaluators of grids and of images share: inference, bounds, verdict, diagnosis, files."""
+"""Base class of evaluators: inference, bounds, verdict, diagnosis and the files they write."""
 
 import time
 from abc import ABC, abstractmethod
@@ -23,23 +23,23 @@ from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
 from genlab.evaluation.evaluators.models import load_model
 from genlab.evaluation.evaluators.summary import Summary
 from genlab.evaluation.metrics import likelihood
+from genlab.vae.models.vae import Items
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling.posterior import Inference
 from genlab.vae.training.checkpoint import decode_history, find_checkpoint, require_shape
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-Items = npt.NDArray[np.uint8]
 Metrics = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class EvaluationPaths:
-    """Where an evaluation reads and writes.
+    """Paths that an evaluation reads and writes.
 
-    data: of the stage split. judges: of the stage judges, which images need. trained: of the stage
-    train. results: folder of metrics.json, verdict.json and diagnosis.json. summary: JSON file of
-    at most ten scalars. plots: folder of the figures. arrays: folder of evidence.npz, for the
-    failure gallery, and timing.json.
+    data: output of stage split. judges: output of stage judges, which images need. trained: output
+    of stage train. results: folder of metrics.json, verdict.json and diagnosis.json. summary: JSON
+    file of at most ten scalars. plots: folder of the figures. arrays: folder of evidence.npz, which
+    the failure gallery reads, and of timing.json.
     """
 
     data: Path
@@ -54,8 +54,8 @@ class EvaluationPaths:
 class Evaluator(ABC):
     """Evaluate a trained model on the test split of its dataset.
 
-    test: (n, ...) items. inferred: what the model says of them. log_weights: (m, k), see
-    `likelihood.iwae`.
+    test: items, (n, ...). inferred: bounds, codes and reconstructions of the test items.
+    log_weights: (m, k), see `likelihood.iwae`.
     """
 
     test: Items
@@ -63,21 +63,25 @@ class Evaluator(ABC):
     log_weights: Floats
 
     def __init__(self, params: Params, dataset: Dataset, paths: EvaluationPaths) -> None:
-        self.params, self.dataset, self.paths = params, dataset, paths
+        self.params = params
+        self.dataset = dataset
+        self.paths = paths
         self.checkpoint = find_checkpoint(paths.trained.name, paths.trained)
         self.model, self.facts = load_model(self.checkpoint, params)
         self.training: dict[str, Any] = self.facts["training"]
         self.resampling = {"bootstrap": params.bootstrap, "seed": params.seed}
 
     def run(self) -> str:
-        """Write every result and figure; returns a line about them."""
+        """Write every result and figure; return a one-line summary."""
         started = time.perf_counter()
-        kind, history, training = self.dataset.family, decode_history(self.facts), self.training
+        family = self.dataset.family
+        history = decode_history(self.facts)
         curves = {name: [row[name] for row in history] for name in history[0]}
         metrics = self.measure()
-        updates = training["samples_per_epoch"] // training["batch_size"]
-        evidence = collect_evidence(kind, metrics, curves, updates)
-        verdict, findings = check_criteria(kind, evidence), diagnose(kind, evidence)
+        updates = self.training["samples_per_epoch"] // self.training["batch_size"]
+        evidence = collect_evidence(family, metrics, curves, updates)
+        verdict = check_criteria(family, evidence)
+        findings = diagnose(family, evidence)
         if limits := self.list_limits():
             verdict["limits"] = limits
         summary = self.summarise({**metrics, "passed": verdict["passed"]}).model_dump()
@@ -86,19 +90,20 @@ class Evaluator(ABC):
         write_json(results / "verdict.json", verdict)
         write_json(results / "diagnosis.json", {"diagnoses": findings})
         write_json(self.paths.summary, summary)
-        self.draw(metrics)
+        self.draw_figures(metrics)
         unit = f"nats per {self.dataset.kind.removesuffix('s')}"
         figures.draw_training_curves(self.paths.plots / "training_curves.png", curves, unit)
-        write_npz(self.paths.arrays / "evidence.npz", self.arrays(metrics), kind="evaluation")
-        # Beside the arrays, since it depends on the machine.
+        arrays = self.collect_arrays(metrics)
+        write_npz(self.paths.arrays / "evidence.npz", arrays, kind="evaluation")
+        # Not among the results, since it depends on the machine.
         timing = {"seconds": time.perf_counter() - started, "machine": engine.describe_machine()}
         write_json(self.paths.arrays / "timing.json", timing)
         numbers = [f"{name} {value:.4g}" for name, value in summary.items()]
-        found = ", ".join(detected_issues(findings)) or "no failure"
-        return f"{verdict['summary']}; {', '.join(numbers)}; found {found}"
+        issues = ", ".join(detected_issues(findings)) or "no failure"
+        return f"{verdict['summary']}; {', '.join(numbers)}; detected: {issues}"
 
     def list_limits(self) -> list[str]:
-        """Which figures a set of one's own of this size cannot carry, a sentence each."""
+        """Warnings about metrics that the user's own data are too few for, a sentence each."""
         return []
 
     @abstractmethod
@@ -110,52 +115,60 @@ class Evaluator(ABC):
         """Select the scalars of metrics/<dataset>.json."""
 
     @abstractmethod
-    def draw(self, metrics: Metrics) -> None:
+    def draw_figures(self, metrics: Metrics) -> None:
         """Draw every figure but the training curves, as PNG files in `paths.plots`."""
 
     @abstractmethod
-    def arrays(self, metrics: Metrics) -> Arrays:
-        """What the failure gallery reads."""
+    def collect_arrays(self, metrics: Metrics) -> Arrays:
+        """Collect the arrays that the failure gallery reads, by name."""
 
     def infer(self, test: Items) -> None:
-        """Bound, encode and reconstruct the test items.
+        """Compute bounds, codes and reconstructions of the test items.
 
-        Raises a GenlabError where the checkpoint is for items of another shape, or where bounds are
+        Raises GenlabError where the checkpoint is for items of another shape, or where bounds are
         not finite.
         """
-        model, settings, seed = self.model, self.params.evaluate, self.params.seed
-        require_shape(model, test, self.paths.data)
+        settings = self.params.evaluate
+        seed = self.params.seed
+        require_shape(self.model, test, self.paths.data)
         self.test = test
-        found = self.inferred = inference.infer(model, test, seed)
-        broken = int(np.count_nonzero(~np.isfinite(found.nats + found.kl)))
-        if broken:
-            path, lr = self.checkpoint, self.training["lr"]
+        self.inferred = inference.infer(self.model, test, seed)
+        finite = np.isfinite(self.inferred.nats + self.inferred.kl)
+        if not finite.all():
+            path = self.checkpoint
+            lr = self.training["lr"]
+            diverged = int(np.count_nonzero(~finite))
             raise GenlabError(
-                f"{path}: the bounds of {broken} of {len(test)} test items are not finite, so the"
+                f"{path}: the bounds of {diverged} of {len(test)} test items are not finite, so the"
                 f" training diverged; train again with a lower lr than {lr:g}, and grad_clip=1.0",
                 path=path,
                 key="lr",
             )
         self.log_weights = inference.log_importance_weights(
-            model, test[: settings.iwae_items], settings.iwae_samples, seed
+            self.model, test[: settings.iwae_items], settings.iwae_samples, seed
         )
 
     def measure_bounds(self) -> Metrics:
-        """ELBO and IWAE bound with `intervals`, active latents."""
-        found = self.inferred
+        """Compute the ELBO and IWAE bounds with `intervals`, and the number of active latents."""
+        inferred = self.inferred
         return merge(
-            likelihood.bound_summary(found.nats, found.kl, **self.resampling),
+            likelihood.bound_summary(inferred.nats, inferred.kl, **self.resampling),
             likelihood.iwae_summary(self.log_weights, **self.resampling),
-            likelihood.token_summary(found.token_kl),
+            likelihood.token_summary(inferred.token_kl),
             {
-                "active_units": likelihood.active_units(found.mean),
-                "latent_dim": found.mean.shape[1],
+                "active_units": likelihood.active_units(inferred.mean),
+                "latent_dim": inferred.mean.shape[1],
                 "beta_max": self.training["beta_max"],
             },
         )
 
 
-def merge(*parts: Metrics) -> Metrics:
-    """Several groups of metrics as one, with the `intervals` of all."""
-    intervals = {name: found for part in parts for name, found in part.get("intervals", {}).items()}
-    return {**{key: value for part in parts for key, value in part.items()}, "intervals": intervals}
+def merge(*groups: Metrics) -> Metrics:
+    """Merge groups of metrics into one, with the `intervals` of all."""
+    metrics: Metrics = {}
+    intervals: Metrics = {}
+    for group in groups:
+        metrics.update(group)
+        intervals.update(group.get("intervals", {}))
+    metrics["intervals"] = intervals
+    return metrics

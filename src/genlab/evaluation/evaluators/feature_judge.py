@@ -1,4 +1,4 @@
-"""A judge of images: a classifier, its features of real images, and its reference distance."""
+"""Comparison of samples with real images in the features of one classifier."""
 
 from collections.abc import Mapping
 
@@ -8,26 +8,27 @@ from genlab.evaluation.metrics.features import Classifier
 
 
 class FeatureJudge:
-    """Compares samples with test images in the features of one classifier.
+    """Compare samples with test images in the features of one classifier.
 
-    splits: train, val and test; features: (n, f) of each. samples: how many images a sampler gives.
-    n: how many are compared, since distances fall as their number grows. reference: the distance
-    of n training images from the test images.
+    splits: images of train, val and test. samples: number of images that each sampler draws.
+    features: (n, f) of each split. n: number of images that are compared, fixed because distances
+    fall as it grows. reference: distance of n training images to the test images.
     """
 
     def __init__(self, classifier: Classifier, splits: Mapping[str, Images], samples: int) -> None:
         self.classifier = classifier
         self.features = {name: classifier.features(images) for name, images in splits.items()}
-        train, test = self.features["train"], self.features["test"]
+        train = self.features["train"]
+        test = self.features["test"]
         self.n = min(samples, len(train), len(test))
         self.reference = frechet.train_reference(train, test, self.n)
 
     def distance(self, images: Images) -> dict[str, float]:
-        """Fréchet distance of samples to the test images, and over that of the reference."""
+        """Fréchet distance of samples to test images, absolute and relative to the reference."""
         features = self.classifier.features(images[: self.n])
-        found = frechet.distance(features, self.features["test"])
-        relative = found / self.reference["frechet_distance"]
-        return {"frechet_distance": found, "relative_frechet": relative}
+        distance = frechet.distance(features, self.features["test"])
+        relative = distance / self.reference["frechet_distance"]
+        return {"frechet_distance": distance, "relative_frechet": relative}
 
     def validation_frechet(self, images: Images) -> float:
         """Fréchet distance of images to the validation split."""

@@ -1,15 +1,12 @@
-"""The evaluation of grid models."""
+"""Evaluation of models of generated grids."""
 
 import math
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from genlab.core import engine
 from genlab.core.stats import wilson_interval
 from genlab.datasets.arc_agi import load_arc_agi_grids
 from genlab.datasets.arc_grids import (
@@ -18,26 +15,27 @@ from genlab.datasets.arc_grids import (
     load_split,
 )
 from genlab.evaluation import figures
-from genlab.evaluation.evaluators.base import Arrays, Evaluator, Items, Metrics, merge
+from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
+from genlab.evaluation.evaluators.grid_samples import draw_grid_samples
 from genlab.evaluation.evaluators.summary import GridSummary
 from genlab.evaluation.metrics import likelihood, reconstruction, validity
 from genlab.grids.parser import is_valid
+from genlab.vae.models.vae import Items
 from genlab.vae.sampling import posterior as inference
-from genlab.vae.sampling import samplers
 
 Tasks = npt.NDArray[np.int64]
 
-PICTURED = 32  # samples in a figure
-COMPARED = 16  # pairs of input and output in one
-SELECTION_SEED = 1_000_000  # added to the seed of the draws that samplers are compared on
+FIGURE_SAMPLES = 32
+FIGURE_PAIRS = 16  # of input and output
 BITS = (2, 4, 6, 8)  # per latent
-RANGED = 5000  # training grids whose codes give the latents' ranges
+RANGE_ITEMS = 5000  # training grids whose codes define the ranges of the latents
 
 
 class GridEvaluator(Evaluator):
-    """Evaluate a model of grids: also on real ARC-AGI grids, which training never saw.
+    """Evaluate a model of grids on the test split and on real ARC-AGI grids.
 
-    samples: {sampler: (s, h, w)}. arc, arc_predicted: (a, h, w), of ARC-AGI evaluation tasks.
+    samples: {sampler: (s, h, w)}. arc, arc_predicted: grids of ARC-AGI evaluation tasks, which
+    training never saw, and their reconstructions, (a, h, w). arc_tasks: the task of each, (a,).
     """
 
     samples: Mapping[str, Items]
@@ -48,7 +46,8 @@ class GridEvaluator(Evaluator):
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and measure both."""
         data = self.paths.data
-        train, test = load_split(data, "train"), load_split(data, "test")
+        train = load_split(data, "train")
+        test = load_split(data, "test")
         self.infer(test)
         neg_elbo = self.inferred.nats + self.inferred.kl
         entropy = bound_entropy_nats(data, "test", len(test))
@@ -78,40 +77,40 @@ class GridEvaluator(Evaluator):
         }
 
     def _measure_samplers(self, train: Items) -> Metrics:
-        """Every sampler against the test split; the best one is picked on other draws.
+        """Compare samples with the test split; choose the best sampler on the validation split.
 
-        These are compared with the validation split.
+        The sampler is chosen by draws of another seed than those that are reported.
         """
-        model, seed, count = self.model, self.params.seed, self.params.evaluate.samples
         limits = {k: getattr(self.params.grids, k) for k in ("min_objects", "max_objects")}
 
         def compare(grids: Items, split: str, bootstrap: int) -> Metrics:
             objects = load_objects(self.paths.data, split)
             counts = np.bincount(objects["grid"])  # no grid is without an object
-            options = {**limits, "bootstrap": bootstrap, "seed": seed}
+            options = {**limits, "bootstrap": bootstrap, "seed": self.params.seed}
             return validity.sample_metrics(grids, train, objects, counts, **options)
 
-        fitted = {
-            name: samplers.fit(model, name, train, seed) for name in samplers.list_names(model)
-        }
-        draw = partial(samplers.sample_all, model, fitted, count)
-        with engine.torch_threads(1), ThreadPoolExecutor(self.params.threads) as pool:
-            self.samples, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
-        found = {
-            n: compare(grids, "test", self.params.bootstrap) for n, grids in self.samples.items()
+        self.samples, choosing = draw_grid_samples(self.model, train, self.params)
+        metrics = {
+            name: compare(grids, "test", self.params.bootstrap)
+            for name, grids in self.samples.items()
         }
         for name, grids in choosing.items():
-            drawn = compare(grids, "val", 1)
-            found[name]["selection"] = {key: drawn[key] for key in ("valid_rate", "counted")}
-        return {"samplers": found, "best_sampler": pick_sampler(found)}
+            selection = compare(grids, "val", 1)
+            metrics[name]["selection"] = {k: selection[k] for k in ("valid_rate", "counted")}
+        return {"samplers": metrics, "best_sampler": choose_sampler(metrics)}
 
     def _measure_rate(self, train: Items, entropy: float) -> Metrics:
-        """Exact-match accuracy of test grids from quantised latents; inactive ones cost no bit."""
-        codes, _ = inference.encode(self.model, train[:RANGED])
-        active, n, rate = likelihood.active_units(codes), len(self.test), {}
-        mean = self.inferred.mean
+        """Exact-match accuracy of test grids by the bits of their quantised latents.
+
+        Inactive latents cost no bits.
+        """
+        codes, _ = inference.encode(self.model, train[:RANGE_ITEMS])
+        active = likelihood.active_units(codes)
+        n = len(self.test)
+        rate = {}
         for bits in BITS:
-            decoded = inference.decode(self.model, likelihood.quantize(mean, codes, bits))
+            quantized = likelihood.quantize(self.inferred.mean, codes, bits)
+            decoded = inference.decode(self.model, quantized)
             exact = int(np.count_nonzero(reconstruction.wrong_cells(self.test, decoded) == 0))
             accuracy = {"exact_grid_accuracy": exact / n, "interval": wilson_interval(exact, n)}
             rate[f"{bits}_per_latent"] = {"bits": bits * active, **accuracy}
@@ -124,26 +123,29 @@ class GridEvaluator(Evaluator):
         renamed = {"exact_match": metrics[exact], "arc_exact_match": metrics["arc_agi"][exact]}
         return GridSummary.model_validate({**best, **metrics, **renamed})
 
-    def draw(self, metrics: Metrics) -> None:
+    def draw_figures(self, metrics: Metrics) -> None:
         """Draw reconstructions and samples."""
-        folder, settings, shown = self.paths.plots, self.params.grids, slice(0, PICTURED)
+        folder = self.paths.plots
+        limits = self.params.grids
         unseen = "Grids of ARC-AGI evaluation tasks, which training never saw"
         for file, truth, predicted, title in (
             ("reconstructions.png", self.test, self.inferred.predicted, "Test grids"),
             ("arc_agi.png", self.arc, self.arc_predicted, unseen),
         ):
             figures.draw_reconstructions(
-                folder / file, truth[:COMPARED], predicted[:COMPARED], title
+                folder / file, truth[:FIGURE_PAIRS], predicted[:FIGURE_PAIRS], title
             )
         for name, grids in self.samples.items():
-            if name != "ancestral":  # looks like `prior`: it only draws the cells, too
-                valid = is_valid(grids[shown], settings.min_objects, settings.max_objects)
+            if name != "ancestral":  # looks like `prior`, but also draws the cells
+                shown_grids = grids[:FIGURE_SAMPLES]
+                valid = is_valid(shown_grids, limits.min_objects, limits.max_objects)
                 path = folder / f"samples_{name}.png"
-                figures.draw_samples(path, grids[shown], valid, f"Sampler {name}")
+                figures.draw_samples(path, shown_grids, valid, f"Sampler {name}")
 
-    def arrays(self, metrics: Metrics) -> Arrays:
-        """Reconstructions with what they are compared by, and samples of the best sampler."""
-        samples, limits = self.samples[metrics["best_sampler"]], self.params.grids
+    def collect_arrays(self, metrics: Metrics) -> Arrays:
+        """Collect reconstructions, their nats and margins, and samples of the best sampler."""
+        samples = self.samples[metrics["best_sampler"]]
+        limits = self.params.grids
         return {
             "predicted": self.inferred.predicted,
             "nats": self.inferred.nats,
@@ -156,11 +158,15 @@ class GridEvaluator(Evaluator):
         }
 
 
-def pick_sampler(found: Mapping[str, Any]) -> str:
-    """The sampler with most valid grids among the draws that samplers are compared on.
+def choose_sampler(samplers: Mapping[str, Any]) -> str:
+    """Choose the sampler with the highest valid rate on the draws for selection.
 
-    found: {sampler: {"selection": {valid_rate, counted}}}. One whose samples do not count is picked
-    only where none does.
+    samplers: {name: {"selection": {valid_rate, counted}}}. A sampler whose samples do not count is
+    chosen only where none of them does.
     """
-    drawn = {name: each["selection"] for name, each in found.items()}
-    return max(drawn, key=lambda name: (drawn[name]["counted"], drawn[name]["valid_rate"]))
+
+    def rank(name: str) -> tuple[bool, float]:
+        selection = samplers[name]["selection"]
+        return selection["counted"], selection["valid_rate"]
+
+    return max(samplers, key=rank)

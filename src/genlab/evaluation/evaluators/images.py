@@ -1,9 +1,8 @@
-"""The evaluation of image models."""
+"""Evaluation of image models."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
 from genlab.evaluation.evaluators.feature_judge import FeatureJudge
 from genlab.evaluation.evaluators.sampling import (
     SampleSet,
-    best_sampler,
+    choose_sampler,
     start_sampling,
 )
 from genlab.evaluation.evaluators.summary import ImageSummary
@@ -31,8 +30,10 @@ from genlab.vae.sampling import latents
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.training.checkpoint import require_shape
 
-PAIRED, SAMPLED = 16, 24  # pictures in a figure
-STEPS, WALKS = 9, 6  # of interpolations
+FIGURE_PAIRS = 16  # of input and reconstruction
+FIGURE_SAMPLES = 24  # per sampler
+INTERPOLATIONS = 6
+INTERPOLATION_STEPS = 9
 FRECHET_BOOTSTRAP = 100
 QUERIES = 2000  # images whose nearest training images are searched; samples for the gallery
 
@@ -40,8 +41,8 @@ QUERIES = 2000  # images whose nearest training images are searched; samples for
 class ImageEvaluator(Evaluator):
     """Evaluate a model of images; temperature and sampler are chosen on the validation split.
 
-    judges: by the classifiers of stage judges; the first one is the headline, and its features are
-    those of precision, recall and KID.
+    judges: one per classifier of stage judges. The first one gives the headline, and the features
+    of precision, recall and KID.
     """
 
     train: Images
@@ -50,7 +51,7 @@ class ImageEvaluator(Evaluator):
     judges: list[FeatureJudge]
 
     def list_limits(self) -> list[str]:
-        """Which figures a set of one's own of this size cannot carry, a sentence each."""
+        """Warnings about metrics that the user's own data are too few for, a sentence each."""
         if not self.dataset.source:
             return []
         counts = {name: len(load_labels(self.paths.data, name)) for name in ("val", "test")}
@@ -58,52 +59,60 @@ class ImageEvaluator(Evaluator):
 
     def measure(self) -> Metrics:
         """Reconstruct the test split, sample, and compare both with real images."""
-        params, data = self.params, self.paths.data
+        params = self.params
+        data = self.paths.data
         splits = {name: load_images(data, name) for name in ("train", "val", "test")}
-        self.train, test = splits["train"], splits["test"]
+        self.train = splits["train"]
+        test = splits["test"]
         require_shape(self.model, test, data)
         self.labels = {name: load_labels(data, name) for name in ("train", "test")}
-        shown = TrainingSet.of_dataset(self.dataset.name, self.train, self.labels["train"])
+        training_set = TrainingSet.of_dataset(self.dataset.name, self.train, self.labels["train"])
         classifiers = load_judges(
-            shown, self.paths.judges, examples=params.evaluate.extractor_examples
+            training_set, self.paths.judges, examples=params.evaluate.extractor_examples
         )
         with start_sampling(params, data, self.checkpoint, self.model) as draw_samples:
-            # Before the draws: what needs none of them is done while samplers are fitted.
+            # While samplers are fitted in other processes, compute what needs no samples.
             self.infer(np.asarray(test))
             self.judges = [
                 FeatureJudge(classifier, splits, params.evaluate.image_samples)
                 for classifier in progress(classifiers, desc="judges", unit="classifier")
             ]
             metrics = {**self._describe_model(), **self._measure_reconstructions()}
-            _, held_out = duplicates.find_nearest(test[:QUERIES], self.train)
+            _, test_distances = duplicates.find_nearest(test[:QUERIES], self.train)
             self.samples = draw_samples(self.judges[0].validation_frechet)
         metrics |= self._measure_samples()
         samples = self.samples[metrics["best_sampler"]].images
-        _, near = duplicates.find_nearest(samples[:QUERIES], self.train)
-        metrics["memorisation"] = duplicates.measure_memorisation(near, held_out)
+        _, distances = duplicates.find_nearest(samples[:QUERIES], self.train)
+        metrics["memorisation"] = duplicates.measure_memorisation(distances, test_distances)
         return metrics
 
     def _describe_model(self) -> Metrics:
-        model, some = self.model, slice(0, QUERIES)
-        test, mean = self.test[some], self.inferred.mean[some]
-        architecture, comparable = model.architecture, model.likelihood.comparable
-        spread = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
+        """Settings of the model, and metrics of its fit that need no samples."""
+        model = self.model
+        architecture = model.architecture
+        test = self.test[:QUERIES]
+        mean = self.inferred.mean[:QUERIES]
+        predicted = self.inferred.predicted[:QUERIES]
+        sigma = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
         return {
             "likelihood": architecture.likelihood,
-            "comparable": comparable,
+            "comparable": model.likelihood.comparable,
             "causal_channels": architecture.causal_channels,
             "prior": architecture.prior,
             "prior_width": architecture.prior_width,
             "tokens": architecture.tokens,
-            "sigma": None if spread is None else spread.tolist(),
+            "sigma": None if sigma is None else sigma.tolist(),
             "noise_mismatch": inference.noise_mismatch(model, test, mean, self.params.seed),
-            "error_correlation": fidelity.error_correlation(test, self.inferred.predicted[some]),
+            "error_correlation": fidelity.error_correlation(test, predicted),
             "context_model_bits": reference_models.context_model_bits(self.train, self.test),
             "pca_ssim": reference_models.pca_ssim(self.train, self.test),
-            "judges": {str(seed): self._describe_judge(j) for seed, j in enumerate(self.judges)},
+            "judges": {
+                str(seed): self._describe_judge(judge) for seed, judge in enumerate(self.judges)
+            },
         }
 
     def _describe_judge(self, judge: FeatureJudge) -> Metrics:
+        """Task, weights and test accuracy of a classifier, and its reference distance."""
         classifier = judge.classifier
         return {
             "task": classifier.task,
@@ -113,9 +122,11 @@ class ImageEvaluator(Evaluator):
         }
 
     def _measure_reconstructions(self) -> Metrics:
+        """Bounds in nats and in bits per dimension, and the fidelity of reconstructions."""
         pixels = fidelity.fidelity(self.test, self.inferred.predicted, **self.resampling)
         metrics = merge(self.measure_bounds(), pixels)
-        intervals, bits = metrics["intervals"], 1 / (self.test[0].size * np.log(2))
+        intervals = metrics["intervals"]
+        bits = 1 / (self.test[0].size * np.log(2))
         for name, nats in (
             ("bits_per_dim", "neg_elbo_nats"),
             ("iwae_bits_per_dim", "neg_iwae_nats"),
@@ -126,53 +137,63 @@ class ImageEvaluator(Evaluator):
         return {**metrics, "reconstruction": self._compare(features)}
 
     def _measure_samples(self) -> Metrics:
-        """Every sampler, compared with the reference of train against test (`floor`)."""
-        best = best_sampler(self.samples)
-        bar = partial(progress, total=len(self.samples), desc="samplers", unit="sampler")
-        # Any number of threads gives the same.
+        """Compare samples with test images, relative to the distance of training images (`floor`).
+
+        The number of threads does not change the result.
+        """
+        best = choose_sampler(self.samples)
         with engine.torch_threads(1), ThreadPoolExecutor(self.params.threads) as pool:
-            found = list(bar(pool.map(self._measure_sampler, self.samples.values())))
-        samplers = dict(zip(self.samples, found, strict=True))
-        tested = two_sample_test(self.samples[best].images, self.test, seed=self.params.seed)
-        samplers[best] = merge(samplers[best], tested)
+            results = pool.map(self._measure_sampler, self.samples.values())
+            total = len(self.samples)
+            rows = list(progress(results, total=total, desc="samplers", unit="sampler"))
+        samplers = dict(zip(self.samples, rows, strict=True))
+        discriminator = two_sample_test(self.samples[best].images, self.test, seed=self.params.seed)
+        samplers[best] = merge(samplers[best], discriminator)
         return {
             "floor": self.judges[0].reference,
             "samplers": samplers,
             "best_sampler": best,
         }
 
-    def _measure_sampler(self, drawn: SampleSet) -> Metrics:
-        first, key = self.judges[0], "frechet_distance"
-        features, floor = first.classifier.features(drawn.images[: first.n]), first.reference
-        found = self._compare(features)
-        others = {str(seed): j.distance(drawn.images) for seed, j in enumerate(self.judges) if seed}
-        found["intervals"]["relative_frechet"] = ratio_interval(
-            found[key], found["intervals"][key], floor[key], floor["intervals"][key]
+    def _measure_sampler(self, samples: SampleSet) -> Metrics:
+        """Compare the samples of one sampler with the test images by every judge."""
+        key = "frechet_distance"
+        first = self.judges[0]
+        floor = first.reference
+        metrics = self._compare(first.classifier.features(samples.images[: first.n]))
+        metrics["intervals"]["relative_frechet"] = ratio_interval(
+            metrics[key], metrics["intervals"][key], floor[key], floor["intervals"][key]
         )
-        found["relative_frechet"] = found[key] / floor[key]
-        own = {name: found[name] for name in (key, "relative_frechet")}
+        metrics["relative_frechet"] = metrics[key] / floor[key]
+        by_judge = {"0": {name: metrics[name] for name in (key, "relative_frechet")}}
+        for seed, judge in enumerate(self.judges[1:], start=1):
+            by_judge[str(seed)] = judge.distance(samples.images)
         return {
-            "temperature": drawn.temperature,
-            "validation_frechet": drawn.validation_frechet,
-            "judges": {"0": own, **others},
-            **found,
-            **drawn.facts,
+            "temperature": samples.temperature,
+            "validation_frechet": samples.validation_frechet,
+            "judges": by_judge,
+            **metrics,
+            **samples.facts,
         }
 
     def _compare(self, features: Floats) -> Metrics:
         """Fréchet distance, KID, precision and recall against the test images."""
-        test, seed = self.judges[0].features["test"], self.params.seed
+        test = self.judges[0].features["test"]
+        seed = self.params.seed
         resampled, radii = self._reference
-        options = {"bootstrap": FRECHET_BOOTSTRAP, "seed": seed}
-        far = frechet.frechet(features, test, resampled=resampled, **options)
-        near = kid(features, test, seed=seed)
-        return merge(near, far, manifold(features, test, real_radii=radii))
+        frechet_metrics = frechet.frechet(
+            features, test, bootstrap=FRECHET_BOOTSTRAP, seed=seed, resampled=resampled
+        )
+        kid_metrics = kid(features, test, seed=seed)
+        return merge(kid_metrics, frechet_metrics, manifold(features, test, real_radii=radii))
 
     @cached_property
     def _reference(self) -> tuple[list[frechet.FeatureGaussian], Floats]:
-        """Of the test images what all sets of samples are compared with: resamples and radii."""
-        test, seed = self.judges[0].features["test"], self.params.seed
-        resampled = frechet.resample_reference(test, bootstrap=FRECHET_BOOTSTRAP, seed=seed)
+        """Resamples and radii of the test images, which all sets of samples are compared with."""
+        test = self.judges[0].features["test"]
+        resampled = frechet.resample_reference(
+            test, bootstrap=FRECHET_BOOTSTRAP, seed=self.params.seed
+        )
         return resampled, squared_radii(test)
 
     def summarise(self, metrics: Metrics) -> ImageSummary:
@@ -180,33 +201,49 @@ class ImageEvaluator(Evaluator):
         best = metrics["samplers"][metrics["best_sampler"]]
         return ImageSummary.model_validate({**metrics["memorisation"], **best, **metrics})
 
-    def draw(self, metrics: Metrics) -> None:
+    def draw_figures(self, metrics: Metrics) -> None:
         """Draw reconstructions, samples and interpolations."""
-        folder, best, mean = self.paths.plots, metrics["best_sampler"], self.inferred.mean
-        truth, predicted = self.test[:PAIRED], self.inferred.predicted[:PAIRED]
-        notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
-        title = "Test images over their reconstructions"
-        path = folder / "reconstructions.png"
-        figures.draw_image_pairs(path, truth, predicted, notes, title)
-        tiles = {}
-        for name in sorted(self.samples, key=lambda name: name != best):
-            found, picked = metrics["samplers"][name], "; picked" if name == best else ""
-            numbers = f"Fréchet {found['frechet_distance']:.3g}, recall {found['recall']:.2f}"
-            tiles[f"{label(name, found)}: {numbers}{picked}"] = self.samples[name].images[:SAMPLED]
-        figures.draw_image_samplers(folder / "samplers.png", tiles)
-        ends = mean[:WALKS], mean[WALKS : 2 * WALKS]
-        between, columns = latents.interpolate(self.model, *ends, STEPS), [""] * STEPS
-        columns[0], columns[-1] = "from", "to"
-        title, path = "Interpolations between two test images", folder / "interpolations.png"
-        figures.draw_image_walks(path, between, title, columns)
+        self._draw_reconstructions()
+        self._draw_samples(metrics)
+        self._draw_interpolations()
 
-    def arrays(self, metrics: Metrics) -> Arrays:
-        """Reconstructions, and samples with their nearest training images in features."""
-        first, name = self.judges[0], metrics["best_sampler"]
-        train, test = first.features["train"], first.features["test"]
-        samples = self.samples[name].images[:QUERIES]
-        rows, distances = duplicates.find_nearest(first.classifier.features(samples), train)
-        _, train_distances = duplicates.find_nearest(test, train)
+    def _draw_reconstructions(self) -> None:
+        truth = self.test[:FIGURE_PAIRS]
+        predicted = self.inferred.predicted[:FIGURE_PAIRS]
+        notes = [f"{value:.1f} dB" for value in fidelity.psnr(fidelity.mse(truth, predicted))]
+        path = self.paths.plots / "reconstructions.png"
+        title = "Test images over their reconstructions"
+        figures.draw_image_pairs(path, truth, predicted, notes, title)
+
+    def _draw_samples(self, metrics: Metrics) -> None:
+        """Draw samples of every sampler, the best one first."""
+        best = metrics["best_sampler"]
+        samples = {}
+        for name in sorted(self.samples, key=lambda name: name != best):
+            row = metrics["samplers"][name]
+            title = f"{label_sampler(name, row['temperature'])}:"
+            title += f" Fréchet {row['frechet_distance']:.3g}, recall {row['recall']:.2f}"
+            if name == best:
+                title += "; picked"
+            samples[title] = self.samples[name].images[:FIGURE_SAMPLES]
+        figures.draw_image_samplers(self.paths.plots / "samplers.png", samples)
+
+    def _draw_interpolations(self) -> None:
+        mean = self.inferred.mean
+        starts = mean[:INTERPOLATIONS]
+        ends = mean[INTERPOLATIONS : 2 * INTERPOLATIONS]
+        images = latents.interpolate(self.model, starts, ends, INTERPOLATION_STEPS)
+        columns = ["from", *[""] * (INTERPOLATION_STEPS - 2), "to"]
+        path = self.paths.plots / "interpolations.png"
+        figures.draw_image_walks(path, images, "Interpolations between two test images", columns)
+
+    def collect_arrays(self, metrics: Metrics) -> Arrays:
+        """Collect reconstructions, and samples with their nearest training images in features."""
+        judge = self.judges[0]
+        train = judge.features["train"]
+        samples = self.samples[metrics["best_sampler"]].images[:QUERIES]
+        rows, distances = duplicates.find_nearest(judge.classifier.features(samples), train)
+        _, train_distances = duplicates.find_nearest(judge.features["test"], train)
         return {
             "predicted": self.inferred.predicted,
             "nats": self.inferred.nats,
@@ -218,7 +255,6 @@ class ImageEvaluator(Evaluator):
         }
 
 
-def label(name: str, found: Mapping[str, Any]) -> str:
-    """The name of a sampler, with the temperature of its pixels where that is not 1."""
-    temperature = found["temperature"]
+def label_sampler(name: str, temperature: float | None) -> str:
+    """Name a sampler, with the temperature of its pixels where that is not 1."""
     return name if temperature in (None, 1) else f"{name} at pixel temperature {temperature:g}"

@@ -1,6 +1,6 @@
-"""The model that is evaluated, for the evaluation itself and for the processes that it starts.
+"""Load the evaluated model, in the evaluation and in its worker processes.
 
-They import this module, and so neither figures nor metrics.
+Workers import only this module of the evaluation, and so neither figures nor metrics.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ TRAIN = "dvc repro train"
 
 
 def load_model(checkpoint: Path, params: Params) -> tuple[VAE, dict[str, Any]]:
-    """The model in the file `checkpoint`, on the device that params name, and its facts.
+    """Load a checkpoint; return the model, on the device that params name, and its facts.
 
     Raises GenlabError where it is missing, truncated or foreign.
     """

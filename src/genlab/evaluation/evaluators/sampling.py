@@ -1,7 +1,7 @@
-"""Draw images from every sampler of a VAE, over as many processes as there are threads.
+"""Draw images from every sampler of a VAE, in as many processes as there are threads.
 
-One set of draws chooses, against the validation split, the pixel temperature and the best sampler.
-Another set, of another seed, is what is reported.
+One set of draws chooses the pixel temperature and the best sampler on the validation split. Another
+set, drawn with another seed, is reported.
 """
 
 import multiprocessing
@@ -30,17 +30,18 @@ from genlab.vae.sampling import samplers
 Latents = npt.NDArray[np.float32]
 
 TEMPERATURES = (1.0, 0.9, 0.8, 0.7)
-CHOOSING_DRAWS = 2000  # that a temperature and a sampler are chosen by
-SEEDS = (1 << 30, 1 << 31)  # added to the seed for draws to choose by and to report: 32 bits count
+CHOOSING_DRAWS = 2000  # draws that the temperature and the sampler are chosen by
+CHOOSING, REPORTED = 0, 1  # the two sets of draws
+SEEDS = (1 << 30, 1 << 31)  # added to the run's seed for each set; a seed has 32 bits
 DIAGNOSTIC = "posterior"  # sees data, so it is never the best sampler
-SLOWEST = "rejection"  # takes longer to fit than all the others: first to begin, last waited for
-PART = 500  # images that a process decodes at a time
+SLOWEST = "rejection"  # to fit: it is started first and waited for last
+CHUNK = 500  # images that a process decodes at a time
 
 Frechet = Callable[[Images], float]
 
 
-class Fitted(NamedTuple):
-    """A fitted sampler: latents of both seeds, and how it was fitted."""
+class FittedSampler(NamedTuple):
+    """Latents of a fitted sampler for both sets of draws, and facts about the fit."""
 
     latents: tuple[Latents, Latents]
     facts: dict[str, Any]
@@ -49,8 +50,8 @@ class Fitted(NamedTuple):
 class SampleSet(NamedTuple):
     """Reported images of one sampler, (s, h, w, c).
 
-    temperature: of the pixels, None for point estimates. validation_frechet: of the draws that
-    chose.
+    temperature: of the pixels, None for point estimates. validation_frechet: Fréchet distance of
+    the other set of draws, which the sampler is chosen by, to the validation split.
     """
 
     images: Images
@@ -63,15 +64,15 @@ class SampleSet(NamedTuple):
 def start_sampling(
     params: Params, data: Path, checkpoint: Path, model: VAE
 ) -> Iterator[Callable[[Frechet], dict[str, SampleSet]]]:
-    """Start fitting the samplers in as many processes as there are threads; one on a GPU.
+    """Start to fit the samplers in worker processes: one per thread, or a single one on a GPU.
 
-    data: of the stage split. checkpoint: the file of `model`, which the processes load again. Until
-    the context is left, this process has one thread. What is drawn does not depend on `threads`.
-    The context yields a function that draws from every sampler, given the Fréchet distance of
-    images to the validation split; it raises what a sampler's fit raises.
+    data: output of stage split. checkpoint: file of `model`, which the workers load again. Within
+    the context, this process has one thread. The samples do not depend on `params.threads`. The
+    context yields a function that draws from every sampler, given a function for the Fréchet
+    distance of images to the validation split; it raises the errors of the samplers' fits.
     """
     on_cpu = engine.select_device(params.device).type == "cpu"
-    # Not fork: torch has threads. Not a server of forks: nobody would count its seconds.
+    # Not fork, since torch has threads; not forkserver, whose CPU time nobody would count.
     context = multiprocessing.get_context("spawn")
     processes = params.threads if on_cpu else 1
     pool = ProcessPoolExecutor(processes, context, _load, (params, data, checkpoint))
@@ -94,30 +95,30 @@ def start_sampling(
 
 def _draw(
     pool: ProcessPoolExecutor,
-    fits: Mapping[str, Future[Fitted]],
+    fits: Mapping[str, Future[FittedSampler]],
     seed: int,
     has_head: bool,
     frechet: Frechet,
 ) -> dict[str, SampleSet]:
-    """Choose pixel temperatures where the model has a causal head, then draw what is reported.
+    """Choose pixel temperatures, if the model has a causal head, then draw the reported images.
 
     The temperature of posterior draws is chosen by them, that of the other samplers by prior draws.
     """
-    sources = {**{name: name for name in fits}, "ancestral": "prior"}  # the same latents
+    sources = {**{name: name for name in fits}, "ancestral": "prior"}  # both have the same latents
 
     @cache
     def decode(source: str, draws: int, temperature: float | None) -> Images:
         z = fits[source].result().latents[draws]
-        start = seed + SEEDS[draws]
+        first_seed = seed + SEEDS[draws]
         jobs = [
-            pool.submit(_decode, z[row : row + PART], start + row, temperature)
-            for row in range(0, len(z), PART)
+            pool.submit(_decode, z[row : row + CHUNK], first_seed + row, temperature)
+            for row in range(0, len(z), CHUNK)
         ]
         return np.concatenate([job.result() for job in jobs])
 
     @cache
     def distance(source: str, temperature: float | None) -> float:
-        return frechet(decode(source, 0, temperature))
+        return frechet(decode(source, CHOOSING, temperature))
 
     def choose(source: str) -> float | None:
         return min(TEMPERATURES, key=partial(distance, source)) if has_head else None
@@ -128,40 +129,44 @@ def _draw(
     order = sorted(chosen, key=lambda name: name == SLOWEST)
     samples = {}
     for name in progress(order, desc="samples drawn", unit="sampler"):
-        source, temperature = sources[name], chosen[name]
-        images, facts = decode(source, 1, temperature), fits[source].result().facts
+        source = sources[name]
+        temperature = chosen[name]
+        images = decode(source, REPORTED, temperature)
+        facts = fits[source].result().facts
         samples[name] = SampleSet(images, temperature, distance(source, temperature), facts)
     return {name: samples[name] for name in chosen}
 
 
-def best_sampler(found: Mapping[str, Any]) -> str:
-    """The sampler with the least validation distance, by its draws that are not reported."""
-    names = [name for name in found if name != DIAGNOSTIC]
-    return min(names, key=lambda name: float(found[name].validation_frechet))
+def choose_sampler(samples: Mapping[str, SampleSet]) -> str:
+    """Choose the sampler with the smallest validation distance, but not the diagnostic one."""
+    names = [name for name in samples if name != DIAGNOSTIC]
+    return min(names, key=lambda name: float(samples[name].validation_frechet))
 
 
 _state: dict[str, Any] = {}
-"""What the tasks of this process work on: model, train, params."""
+"""What a worker process loads once: model, train, params."""
 
 
 def _load(params: Params, data: Path, checkpoint: Path) -> None:
+    """Initialise a worker process."""
     runtime.follow_parent()
     engine.make_deterministic(params.seed, 1)
-    threadpool_limits(1)  # numpy's threads, too, would wait for each other's cores
+    threadpool_limits(1)  # numpy's threads too, which would compete for cores
     model, _ = load_model(checkpoint, params)
     _state.update(model=model, train=load_images(data, "train"), params=params)
 
 
-def _fit(name: str) -> Fitted:
-    params = _state["params"]
-    count, seed = params.evaluate.image_samples, params.seed
+def _fit(name: str) -> FittedSampler:
+    """Fit a sampler and draw the latents of both sets, in a worker process."""
+    seed = _state["params"].seed
+    count = _state["params"].evaluate.image_samples
     sampler = samplers.fit(_state["model"], name, _state["train"], seed, count)
-    numbers = zip((min(CHOOSING_DRAWS, count), count), SEEDS, strict=True)
-    choosing, reported = (
-        samplers.draw_codes(sampler, n, seed + offset).numpy() for n, offset in numbers
-    )
-    return Fitted((choosing, reported), sampler.facts)
+    choosing_seed, reported_seed = (seed + offset for offset in SEEDS)
+    choosing = samplers.draw_codes(sampler, min(CHOOSING_DRAWS, count), choosing_seed)
+    reported = samplers.draw_codes(sampler, count, reported_seed)
+    return FittedSampler((choosing.numpy(), reported.numpy()), sampler.facts)
 
 
 def _decode(z: Latents, seed: int, temperature: float | None) -> Images:
+    """Decode latents, in a worker process."""
     return samplers.decode(_state["model"], torch.from_numpy(z), seed, temperature)
