@@ -36,7 +36,7 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_yaml
 from genlab.core.runtime import CPU_FIELDS, read_status
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 
 CLONES = ROOT / "build" / "agent"
 PEER = ROOT / "build" / "aideml"

@@ -15,8 +15,8 @@ from genlab.core.io import read_json
 from genlab.core.params import PARAMS_FILE
 from genlab.evaluation.reports.context import load_baselines
 from genlab.evaluation.reports.targets import read_targets
+from genlab.experiments.definitions import load_experiments
 from genlab.experiments.results import read_results, select_sweep
-from genlab.experiments.run import load_experiments
 
 GRIDS = "arc_grids"
 IMAGES = "fashion_mnist"

@@ -73,8 +73,12 @@ print(json.dumps(digest_training()))
 """
 FINGERPRINTS = """
 import json
-from genlab.experiments.run import load_experiments
-print(json.dumps({one.name: one.fingerprint for one in load_experiments("experiments.yaml")}))
+try:
+    from genlab.experiments.definitions import load_experiments
+except ImportError:  # a commit that has it elsewhere
+    from genlab.experiments.run import load_experiments
+experiments = load_experiments("experiments.yaml")
+print(json.dumps({experiment.name: experiment.fingerprint for experiment in experiments}))
 """
 
 Json = dict[str, Any]

@@ -29,7 +29,7 @@ from genlab.agent.record import read_run
 from genlab.agent.workspace import JOURNAL, Workspace
 from genlab.core.errors import GenlabError, run_cli
 from genlab.core.io import read_json, read_yaml, write_json
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 from genlab.llm.journal import read_entries
 
 ROOT = Path(__file__).resolve().parent.parent

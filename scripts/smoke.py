@@ -23,7 +23,7 @@ from scripts.summary import describe_next, describe_stages
 from genlab.core import git
 from genlab.core.errors import run_cli
 from genlab.core.io import read_yaml
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 
 ROOT = Path(__file__).resolve().parent.parent
 # Learnt in 2 to 3 minutes on two cores, at the default beta.

@@ -17,7 +17,7 @@ from genlab.core.params.catalogue import PUBLISHED
 from genlab.core.params.options import DatasetOptions, overridable, parse_options
 from genlab.core.params.renamed import RENAMED
 from genlab.core.params.sections import Kind
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))

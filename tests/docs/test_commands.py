@@ -30,7 +30,7 @@ from genlab.agent.workspace import create_project
 from genlab.cli import app as genlab_app
 from genlab.core.io import read_yaml
 from genlab.core.params import load_params
-from genlab.experiments.run import apply_changes, load_experiments, select_experiments
+from genlab.experiments.definitions import apply_changes, load_experiments, select_experiments
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, tables
 from genlab.evaluation.reports.context import RESULTS
 from genlab.evaluation.reports.render import BEGIN, END
+from genlab.experiments.definitions import fingerprint_code, load_experiments
 from genlab.experiments.results import flatten_results, read_results, write_rows
-from genlab.experiments.run import fingerprint_code, load_experiments
 
 GRIDS, IMAGES = "arc_grids", "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -1,4 +1,4 @@
-"""Documented experiments, on a small pipeline of the same shape: declared, run, kept, skipped."""
+"""Documented experiments, on a small pipeline: definitions, runs, results, what is skipped."""
 
 import math
 import os
@@ -16,6 +16,12 @@ from scripts.smoke import IDENTITY
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 from genlab.experiments import run
+from genlab.experiments.definitions import (
+    CODE,
+    Experiment,
+    load_experiments,
+    select_experiments,
+)
 from genlab.experiments.results import (
     flatten_results,
     read_results,
@@ -23,14 +29,7 @@ from genlab.experiments.results import (
     summarise_sweep,
     write_rows,
 )
-from genlab.experiments.run import (
-    CODE,
-    Experiment,
-    load_experiments,
-    run_experiment,
-    run_pending,
-    select_experiments,
-)
+from genlab.experiments.run import run_experiment, run_pending
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,7 +83,7 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose one stage writes what it was given, as a git repository."""
+    """A git repository whose only stage writes its params as results."""
     files = {"stage.py": STAGE, "dvc.yaml": DVC, "experiments.yaml": TABLE}
     files[".gitignore"] = "/runs/\n__pycache__/\n"
     for name, content in files.items():
@@ -96,6 +95,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     assert _run("git", "init", "-q").returncode == 0
     return tmp_path
+
+
+def names_of(experiments: list[Experiment]) -> list[str]:
+    return [experiment.name for experiment in experiments]
 
 
 def append(path: Path, text: str) -> None:
@@ -143,12 +146,12 @@ def test_calls_side_by_side_keep_each_others_rows(
     described = load_experiments("experiments.yaml")
     beta0, _, *seeds = described
 
-    def beside(one: Experiment) -> dict[str, Any]:
-        if one is beta0:  # another call finishes its runs first
+    def run_with_another_call(experiment: Experiment) -> dict[str, Any]:
+        if experiment is beta0:  # another call finishes its runs first
             run_pending(described, seeds, jobs=1, force=False)
-        return one.columns
+        return experiment.columns
 
-    monkeypatch.setattr(run, "run_experiment", beside)
+    monkeypatch.setattr(run, "run_experiment", run_with_another_call)
     assert run_pending(described, [beta0], jobs=1, force=False) == (1, [])
     assert [*read_results().index] == ["beta0", "seeds-seed1", "seeds-seed2"]
 
@@ -159,7 +162,7 @@ def test_an_experiment_of_an_earlier_call_is_no_result_of_this_one(
     for command in (("add", "-A"), ("commit", "-q", "-m", "one")):
         assert _run("git", *command).returncode == 0
     assert _run("git", "update-ref", "refs/exps/ab/cd/beta0", "HEAD").returncode == 0
-    monkeypatch.setattr(run, "_dvc", lambda *_: None)  # dvc makes nothing
+    monkeypatch.setattr(run, "_run_dvc", lambda *_: None)
     with pytest.raises(GenlabError, match="beta0 failed: no output"):
         run_experiment(load_experiments("experiments.yaml")[0])
 
@@ -184,16 +187,16 @@ def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:
     path = tmp_path / "experiments.csv"
     write_rows(path, {"one": {"params": "prior=standard;epochs=5", **row}, "two": {}})
     table = read_results(path)
-    one = table.loc["one"]
-    assert one["params"] == {"prior": "standard", "epochs": 5}
-    assert one["diagnosis.found"] == ["nan"]
-    assert one["diagnosis.fix"] == {"lr": 0.1}
-    assert one["verdict.missed"] == ["ssim"]
-    assert one["metrics.sigma"] == [0.25, 0.5]
-    assert one["training.exact_grid_accuracy"][0] == 0.5
-    assert one["metrics.intervals.psnr.high"] == 0.2
-    assert one["diagnosis.nan.share"] == 0.5
-    assert not {c for c in table if "histogram" in c or "prior.intervals" in c}
+    first = table.loc["one"]
+    assert first["params"] == {"prior": "standard", "epochs": 5}
+    assert first["diagnosis.found"] == ["nan"]
+    assert first["diagnosis.fix"] == {"lr": 0.1}
+    assert first["verdict.missed"] == ["ssim"]
+    assert first["metrics.sigma"] == [0.25, 0.5]
+    assert first["training.exact_grid_accuracy"][0] == 0.5
+    assert first["metrics.intervals.psnr.high"] == 0.2
+    assert first["diagnosis.nan.share"] == 0.5
+    assert not {column for column in table if "histogram" in column or "prior.intervals" in column}
     assert math.isnan(table.loc["two", "metrics.psnr"])
 
 
@@ -254,21 +257,18 @@ def test_an_experiment_that_does_not_fit_the_params_hinders_no_other(tmp_path: P
     with pytest.raises(GenlabError, match="prior_heads"):
         load_experiments(path, only=["a"])
     described = load_experiments(path, only=["b"])
-    assert [one.name for one in described] == ["a", "b"]  # its row of results stays
+    assert names_of(described) == ["a", "b"]  # its row of results stays
     assert not described[0].is_current({"fingerprint.params": "x"})
 
 
 @pytest.mark.usefixtures("table")
-def test_a_name_without_its_seed_takes_all_seeds() -> None:
+def test_a_name_without_its_seed_selects_all_seeds() -> None:
     described = load_experiments("experiments.yaml")
-    assert [e.name for e in select_experiments(described, ["seeds"])] == [
-        "seeds-seed1",
-        "seeds-seed2",
-    ]
-    assert [e.name for e in select_experiments(described, ["seeds-seed2"])] == ["seeds-seed2"]
-    assert select_experiments(described, ["beta"]) == select_experiments(
-        described, ["beta0", "seeds"]
-    )
+    seeds = select_experiments(described, ["seeds"])
+    assert names_of(seeds) == ["seeds-seed1", "seeds-seed2"]
+    assert names_of(select_experiments(described, ["seeds-seed2"])) == ["seeds-seed2"]
+    of_sweep = select_experiments(described, ["beta"])
+    assert of_sweep == select_experiments(described, ["beta0", "seeds"])
     assert select_experiments(described, []) == described
     with pytest.raises(GenlabError, match="did you mean beta0"):
         select_experiments(described, ["beta00"])
@@ -281,26 +281,28 @@ def test_a_manual_experiment_runs_only_where_it_is_named_and_has_its_device(
     path = tmp_path / "manual.yaml"
     path.write_text("a: {why: a, params: {}}\nb: {why: b, manual: true, params: {device: cuda}}\n")
     described = load_experiments(path)
-    assert [one.name for one in select_experiments(described, [])] == ["a"]
+    assert names_of(select_experiments(described, [])) == ["a"]
     [named] = select_experiments(described, ["b"])
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(GenlabError, match="b: device must be one of auto"):
         run_experiment(named)
 
 
-@pytest.mark.parametrize("part", SOURCES)
-def test_a_run_is_current_as_long_as_params_and_model_code_stay(part: str, table: Path) -> None:
-    before = load_experiments("experiments.yaml")
-    rows = [one.columns for one in before]
+@pytest.mark.parametrize("fingerprint", SOURCES)
+def test_a_run_is_current_as_long_as_params_and_model_code_stay(
+    fingerprint: str, table: Path
+) -> None:
+    rows = [experiment.columns for experiment in load_experiments("experiments.yaml")]
     assert len({row["fingerprint.params"] for row in rows}) == len(rows)
-    append(table / SOURCES[part], "rate = 2\n")
+    append(table / SOURCES[fingerprint], "rate = 2\n")
     append(table / "stages" / "evaluate.py", "# a remark\n")
     append(table / "src/genlab/core/errors.py", "rate = 2\n")
     after = load_experiments("experiments.yaml")
-    for one, row in zip(after, rows, strict=True):
-        changed = {key for key in one.columns if one.columns[key] != row[key]}
-        assert changed == {f"fingerprint.{part}"}
-        assert one.is_current(row) == (part == "evaluation")
+    for experiment, row in zip(after, rows, strict=True):
+        columns = experiment.columns
+        changed = {key for key in columns if columns[key] != row[key]}
+        assert changed == {f"fingerprint.{fingerprint}"}
+        assert experiment.is_current(row) == (fingerprint == "evaluation")
 
 
 @pytest.mark.usefixtures("table")
@@ -325,20 +327,20 @@ def sweep(**changes: list[str]) -> pd.DataFrame:
 
 def test_a_sweep_is_summarised_over_seeds() -> None:
     rows = select_sweep(sweep(), "s")
-    found = summarise_sweep(rows, ["metrics.ssim"])
-    assert list(found) == ["a", "b"]
-    assert found["a"]["metrics.ssim"] == pytest.approx(0.6)
+    summary = summarise_sweep(rows, ["metrics.ssim"])
+    assert list(summary) == ["a", "b"]
+    assert summary["a"]["metrics.ssim"] == pytest.approx(0.6)
     half = 12.706 * math.sqrt(0.02) / math.sqrt(2)  # t(0.975; 1), the sample's deviation, n = 2
-    assert found["a"]["intervals"]["metrics.ssim"]["high"] == pytest.approx(0.6 + half, abs=1e-4)
-    assert (found["b"]["n"], found["b"]["intervals"]) == (1, {})
+    assert summary["a"]["intervals"]["metrics.ssim"]["high"] == pytest.approx(0.6 + half, abs=1e-4)
+    assert (summary["b"]["n"], summary["b"]["intervals"]) == (1, {})
     equal = summarise_sweep(rows.assign(**{"metrics.ssim": 1.0}), ["metrics.ssim"])
     assert (equal["a"]["metrics.ssim"], equal["a"]["intervals"]) == (1.0, {})
 
 
-@pytest.mark.parametrize("part", CODE)
-def test_a_sweep_of_several_versions_is_refused_with_the_command(part: str) -> None:
-    mixed = sweep(**{f"fingerprint.{part}": ["1", "1", "3"]})
-    with pytest.raises(GenlabError, match=f"of 2 versions of {part}") as error:
+@pytest.mark.parametrize("fingerprint", CODE)
+def test_a_sweep_of_several_versions_is_refused_with_the_command(fingerprint: str) -> None:
+    mixed = sweep(**{f"fingerprint.{fingerprint}": ["1", "1", "3"]})
+    with pytest.raises(GenlabError, match=f"of 2 versions of {fingerprint}") as error:
         select_sweep(mixed, "s")
     assert error.value.fix == "make experiments ARGS='--only s --force'"
     assert len(select_sweep(mixed, "t")) == 1
@@ -355,17 +357,19 @@ def test_the_committed_table_is_valid_against_the_committed_params(
 ) -> None:
     monkeypatch.chdir(ROOT)
     described = load_experiments("experiments.yaml")
-    names = [experiment.name for experiment in described]
+    names = names_of(described)
     assert len(set(names)) == len(names)
-    # No run is made twice: where one serves several sweeps, it names them all.
-    runs = {(one.dataset, one.fingerprint["params"]): one.name for one in described}
+    # No run is made twice: one that serves several sweeps names them all.
+    runs = {(run.dataset, run.fingerprint["params"]): run.name for run in described}
     assert [name for name in names if name not in runs.values()] == []
-    for sweep in {sweep for one in described for sweep in one.sweep}:
+    for sweep in {sweep for experiment in described for sweep in experiment.sweep}:
         seeds: dict[str, list[int]] = {}
-        for one in select_experiments(described, [sweep]):
-            seeds.setdefault(one.entry, []).append(one.seed)
-        more = {(0, 1, 2, 3, 4, 5)} if sweep == "long_run" else set()
-        assert set(map(tuple, seeds.values())) == {(0, 1, 2)} | more
+        for experiment in select_experiments(described, [sweep]):
+            seeds.setdefault(experiment.entry, []).append(experiment.seed)
+        expected = {(0, 1, 2)}
+        if sweep == "long_run":
+            expected.add((0, 1, 2, 3, 4, 5))
+        assert set(map(tuple, seeds.values())) == expected
 
 
 @pytest.mark.parametrize("commit", ["52688757", "1234e567", "00012345"])

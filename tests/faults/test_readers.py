@@ -32,8 +32,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
 from genlab.datasets.arc_grids import load_objects, load_split
 from genlab.datasets.images import load_images, load_labels
+from genlab.experiments.definitions import load_experiments
 from genlab.experiments.results import read_results
-from genlab.experiments.run import load_experiments
 from genlab.llm.journal import Journal
 from genlab.vae.training.checkpoint import (
     Progress,

@@ -10,7 +10,7 @@ from scripts.summary import describe_next, describe_stages
 from genlab.core.io import read_yaml
 from genlab.core.params import parse_params
 from genlab.core.runtime import STAGES_LOG
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = """

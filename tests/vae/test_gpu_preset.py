@@ -11,7 +11,7 @@ import torch
 
 from genlab.core.io import read_yaml
 from genlab.core.params import parse_params
-from genlab.experiments.run import apply_changes
+from genlab.experiments.definitions import apply_changes
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 

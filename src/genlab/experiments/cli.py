@@ -22,8 +22,9 @@ def experiments(
     What was run with the same code and params is skipped. An interrupted call resumes; an
     experiment that fails does not stop the others.
     """
+    from genlab.experiments.definitions import load_experiments, select_experiments
     from genlab.experiments.results import RESULTS_FILE
-    from genlab.experiments.run import load_experiments, run_pending, select_experiments
+    from genlab.experiments.run import run_pending
 
     described = load_experiments("experiments.yaml", only=only or ())
     selected = select_experiments(described, only or [])

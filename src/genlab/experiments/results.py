@@ -1,4 +1,4 @@
-"""Results of experiments: one row per run of results/experiments.csv, compared in sweeps."""
+"""Read, write and compare results of experiments, one row per run of results/experiments.csv."""
 
 import csv
 import io
@@ -19,8 +19,8 @@ from genlab.core.stats import student_interval
 RESULTS_FILE = Path("results") / "experiments.csv"
 PRODUCER = "make experiments"
 FINGERPRINTS = ("code", "evaluation")
-"""Parts of the fingerprint, digests of code, that the runs of a sweep must share."""
-# Histograms are reported of the default run alone, and so are most intervals of nested metrics.
+"""Digests of code in the fingerprint that the runs of a sweep must share."""
+# Histograms, and most intervals of nested metrics, are reported for the default run only.
 OMITTED = re.compile(
     r"metrics\.(arc_agi\w*\.)?colour_histogram\."
     r"|metrics\..+\.intervals?\.(?!exact_grid_accuracy|relative_frechet)"
@@ -35,74 +35,94 @@ def flatten_results(
 ) -> dict[str, Any]:
     """Flatten the result files of a run into dotted columns.
 
-    Scalars keep their path (`metrics.samplers.prior.frechet_distance`), but for those in OMITTED;
-    of the training curves the exact match of grids is kept.
+    Scalars keep their path (`metrics.samplers.prior.frechet_distance`), except those in OMITTED. Of
+    the training curves, the exact-match accuracy of grids is kept.
     """
-    found = [rule for rule in diagnosis["diagnoses"] if rule["found"]]
-    fix = {key: value for rule in found for key, value in rule["fix"].items()}
+    detected = [rule for rule in diagnosis["diagnoses"] if rule["found"]]
+    fixes: dict[str, Any] = {}
+    for rule in detected:
+        fixes |= rule["fix"]
+    missed = [criterion for criterion in verdict["criteria"] if not criterion["passed"]]
     curve = training.get("series", {}).get("exact_grid_accuracy", ())
     evidence = {rule["name"]: rule["evidence"] for rule in diagnosis["diagnoses"]}
     nested = {"metrics": metrics, "training": training, "diagnosis": evidence}
     flat = pd.json_normalize(nested).to_dict("records")[0]
+    scalars = {
+        column: value
+        for column, value in flat.items()
+        if not isinstance(value, list) and not OMITTED.match(column)
+    }
     return {
         "verdict.passed": verdict["passed"],
-        "verdict.missed": join_cells(r["name"] for r in verdict["criteria"] if not r["passed"]),
-        "diagnosis.found": join_cells(rule["name"] for rule in found),
-        "diagnosis.fix": join_cells(format_assignment(key, value) for key, value in fix.items()),
+        "verdict.missed": join_cells(criterion["name"] for criterion in missed),
+        "diagnosis.found": join_cells(rule["name"] for rule in detected),
+        "diagnosis.fix": join_cells(format_assignment(key, value) for key, value in fixes.items()),
         "metrics.sigma": join_cells(metrics.get("sigma") or ()),
         "training.exact_grid_accuracy": join_cells(
-            "nan" if v is None else f"{v:.7g}" for v in curve
+            "nan" if accuracy is None else f"{accuracy:.7g}" for accuracy in curve
         ),
-        **{k: v for k, v in flat.items() if not isinstance(v, list) and not OMITTED.match(k)},
+        **scalars,
     }
 
 
 def read_results(path: str | Path = RESULTS_FILE) -> pd.DataFrame:
-    """Read results/experiments.csv: one row per run, indexed by name, dotted columns.
+    """Read results/experiments.csv: one row per run, indexed by name, with dotted columns.
 
-    `sweep`, `verdict.missed` and `diagnosis.found` hold lists of names, `metrics.sigma` and
+    `sweep`, `verdict.missed` and `diagnosis.found` are lists of names, `metrics.sigma` and
     `training.exact_grid_accuracy` lists of numbers, `params` and `diagnosis.fix` dicts. Other cells
-    are numbers, booleans or text, NaN where a run has no such value.
+    are numbers, booleans or text, or NaN if a run lacks the value.
     """
     return read_table(path, converters=CONVERTERS)
 
 
 def select_sweep(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """The rows of a sweep. Raises a GenlabError where there are none, or of several versions."""
+    """Select the rows of a sweep.
+
+    Raises a GenlabError if there are none, or if they are of different versions of the code.
+    """
     sweeps = table.get("sweep", pd.Series(dtype=object))
-    rows = table.loc[[run for run, own in sweeps.items() if name in own]]
+    rows = table.loc[[run for run, sweep_names in sweeps.items() if name in sweep_names]]
     fix = f"make experiments ARGS='--only {name}'"
     if rows.empty:
         raise GenlabError(f"{RESULTS_FILE}: no run of sweep {name!r}; run: {fix}", fix=fix)
-    for part in FINGERPRINTS:
-        if len(first := rows.drop_duplicates(f"fingerprint.{part}")) > 1:
+    for fingerprint in FINGERPRINTS:
+        versions = rows.drop_duplicates(f"fingerprint.{fingerprint}")
+        if len(versions) > 1:
+            differing = ", ".join(versions.index[:3])
+            force = f"make experiments ARGS='--only {name} --force'"
             raise GenlabError(
-                f"{RESULTS_FILE}: the runs of sweep {name} are of {len(first)} versions of {part}"
-                f" ({', '.join(first.index[:3])} differ); run: {fix[:-1]} --force'",
-                fix=f"{fix[:-1]} --force'",
+                f"{RESULTS_FILE}: the runs of sweep {name} are of {len(versions)} versions of"
+                f" {fingerprint} ({differing} differ); run: {force}",
+                fix=force,
             )
     return rows
 
 
 def summarise_sweep(rows: pd.DataFrame, columns: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Mean of each column over an entry's seeds, `n`, Student's `intervals` of unequal values."""
-    found: dict[str, dict[str, Any]] = {}
+    """Summarise columns over each entry's seeds: means, `n`, and Student's `intervals`.
+
+    Columns with the same value for all seeds have no interval.
+    """
+    summaries: dict[str, dict[str, Any]] = {}
     for entry, runs in rows.groupby("entry", sort=False):
         values = runs[list(columns)].astype(float)
         differing = {column: cells for column, cells in values.items() if cells.nunique() > 1}
         intervals = {column: student_interval(cells) for column, cells in differing.items()}
-        found[str(entry)] = {**values.mean(skipna=False), "n": len(runs), "intervals": intervals}
-    return found
+        means = values.mean(skipna=False)
+        summaries[str(entry)] = {**means, "n": len(runs), "intervals": intervals}
+    return summaries
 
 
 def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
+    """Read a table of experiments with `options` of pandas; cells are not converted to lists."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-        # pandas fills up a row that is cut short.
-        if len({len(row) for row in csv.reader(io.StringIO(text), strict=True)}) != 1:
+        # pandas would fill up a truncated row.
+        lengths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
+        if len(lengths) != 1:
             raise ValueError("a row has other columns than the first line")
-        columns = {"dtype": {"commit": str}, **options}  # one of digits alone is no number
-        return pd.read_csv(io.StringIO(text), **columns).set_index("name")
+        options = {"dtype": {"commit": str}, **options}  # a commit may consist of digits only
+        return pd.read_csv(io.StringIO(text), **options).set_index("name")
     except FileNotFoundError as error:
         raise file_error(path, "is missing", PRODUCER) from error
     except (csv.Error, YAMLError, ValueError, KeyError, RecursionError) as error:
@@ -127,13 +147,16 @@ def _split(cell: str) -> list[str]:
 
 
 def _parse_numbers(cell: str) -> list[float]:
-    return [float(part) for part in _split(cell)]
+    return [float(number) for number in _split(cell)]
 
 
 def _parse_changes(cell: str) -> dict[str, Any]:
     yaml = YAML(typ="safe", pure=True)
-    pairs = (part.partition("=") for part in _split(cell))
-    return {key: yaml.load(value) for key, _, value in pairs}
+    changes = {}
+    for assignment in _split(cell):
+        key, _, value = assignment.partition("=")
+        changes[key] = yaml.load(value)
+    return changes
 
 
 CONVERTERS = {
@@ -144,5 +167,5 @@ CONVERTERS = {
 
 
 def format_assignment(key: str, value: Any) -> str:
-    """`key=value` as `dvc exp run -S` reads it."""
+    """Return `key=value` as `dvc exp run -S` reads it."""
     return f"{key}={json.dumps(value) if isinstance(value, bool | list) else value}"

@@ -9,8 +9,8 @@ from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import read_targets
+from genlab.experiments.definitions import compare_code
 from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
-from genlab.experiments.run import compare_code
 
 Context = dict[str, Any]
 """The variables of a template, by name."""
