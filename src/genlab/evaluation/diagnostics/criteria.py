@@ -1,9 +1,10 @@
 """Acceptance criteria of a trained VAE, computed from its evidence alone.
 
-Thresholds live here, out of the reach of what is judged. Those of images are relative to the
-training images or to models without a network, at any size and number of channels. A Fréchet
-distance over that of training images loses its meaning with few images: at 409 (emoji) the latter
-is so far from 0 that samples hardly miss a threshold. There, the discriminator's accuracy decides.
+The thresholds are constants of this module, so that the code that is judged cannot change them.
+Those of images are relative to the training images or to models without a network, so that they
+apply at any size and number of channels. A relative Fréchet distance is not informative for few
+images: with 409 (emoji), the distance of training images is so large that samples hardly miss a
+threshold. There, the accuracy of the discriminator decides.
 """
 
 import math
@@ -15,19 +16,21 @@ from typing import Any
 
 COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
-MIN_ACTIVE = 0.05  # fraction of the latents: with fewer, the code is mostly dead weight
-MIN_KL = 1.0  # nats; the KL bounds what z tells of x, and one nat cannot tell three items apart
+MIN_ACTIVE = 0.05  # fraction of the latents; with fewer, most of the code carries no information
+MIN_KL = (
+    1.0  # nats; the KL bounds the information of z about x: 1 nat cannot tell three items apart
+)
 MAX_DISCRIMINATOR_ACCURACY = 0.8  # 0.5 is chance
-MAX_NEAR_DUPLICATES = 0.05  # it is 0.01 for new images by construction
-MAX_SKIPPED = 0.01  # of the updates: a run is not stable by leaving out what hurts
+MAX_NEAR_DUPLICATES = 0.05  # 0.01 for new images, by construction
+MAX_SKIPPED = 0.01  # of the updates: skipping bad updates does not make a run stable
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """A number of the evidence that must compare to a threshold; one that is nan fails.
+    """Comparison of a number of the evidence with a threshold; nan fails.
 
-    threshold: a number, or the name of one in the evidence. key: the number's name in the evidence,
-    `name` by default.
+    threshold: a number, or the name of a number of the evidence. key: name of the compared number
+    in the evidence, by default `name`.
     """
 
     name: str
@@ -51,7 +54,7 @@ OWN_GRIDS = (
     Criterion("no_dominant_colour", "<", 0.02, "largest predicted minus true share of a colour"),
     ACTIVE_SHARE,
 )
-"""Of grids of any kind: thresholds are relative to answers without a network."""
+"""For grids of any kind: thresholds are relative to answers without a network."""
 OWN_GENERATION = (
     Criterion(
         "neg_elbo_per_cell",
@@ -68,12 +71,12 @@ OWN_GENERATION = (
     ),
     Criterion("novelty", ">", 0.5, "share of samples that are no training grid"),
 )
-"""Where the loss has a KL term."""
+"""For the user's own grids, where the loss has a KL term."""
 GENERATION = (
     Criterion("valid_rate", ">", 0.5, "share of valid grids among the chosen sampler's: most"),
     Criterion("neg_elbo_over_entropy_bound", "<=", 1.1, "−ELBO over the data's entropy bound"),
 )
-"""Of grids, where the loss has a KL term: at beta 0 nothing fits the codes to the prior."""
+"""For generated grids, where the loss has a KL term: at beta 0 nothing fits codes to the prior."""
 IMAGES = (
     Criterion(
         "bits_per_dim",
@@ -124,35 +127,45 @@ CRITERIA: Mapping[str, tuple[tuple[Criterion, ...], tuple[Criterion, ...]]] = {
     "own_grids": (OWN_GRIDS, OWN_GENERATION),
     "images": (IMAGES, ()),
 }
-"""Criteria of each kind: of every model, and of one whose loss has a KL term."""
+"""Criteria by family of datasets: for every model, and for models whose loss has a KL term."""
 
 
-def check_criteria(kind: str, evidence: SimpleNamespace) -> dict[str, Any]:
-    """verdict.json of a model of `kind`: grids, own_grids or images."""
-    always, generating = CRITERIA[kind]
-    criteria = []
-    for each in (*always, *(generating if evidence.beta_max > 0 else ())):
-        value = float(getattr(evidence, each.key or each.name))
-        threshold = each.threshold
-        threshold = getattr(evidence, threshold) if isinstance(threshold, str) else threshold
-        measured = math.isfinite(value)
-        criteria.append(
-            {
-                "name": each.name,
-                "value": value if measured else None,
-                "interval": evidence.intervals.get(each.key or each.name),
-                "threshold": float(threshold),
-                "sign": each.sign,
-                "passed": bool(COMPARISONS[each.sign](value, threshold)),
-                "why": each.why if measured else f"{each.why}; not measured, or not finite",
-            }
-        )
-    missed = [row for row in criteria if not row["passed"]]
-    return {"summary": summarise(missed), "passed": not missed, "criteria": criteria}
+def check_criteria(family: str, evidence: SimpleNamespace) -> dict[str, Any]:
+    """Compare the evidence about a model with the criteria of its family of datasets.
+
+    family: grids, own_grids or images. Returns the content of verdict.json.
+    """
+    criteria, generation_criteria = CRITERIA[family]
+    if evidence.beta_max > 0:
+        criteria += generation_criteria
+    rows = [_check(criterion, evidence) for criterion in criteria]
+    missed = [row for row in rows if not row["passed"]]
+    return {"summary": summarise(missed), "passed": not missed, "criteria": rows}
+
+
+def _check(criterion: Criterion, evidence: SimpleNamespace) -> dict[str, Any]:
+    """One row of verdict.json."""
+    key = criterion.key or criterion.name
+    value = float(getattr(evidence, key))
+    threshold = criterion.threshold
+    if isinstance(threshold, str):
+        threshold = getattr(evidence, threshold)
+    why = criterion.why
+    if not math.isfinite(value):
+        why += "; not measured, or not finite"
+    return {
+        "name": criterion.name,
+        "value": value if math.isfinite(value) else None,
+        "interval": evidence.intervals.get(key),
+        "threshold": float(threshold),
+        "sign": criterion.sign,
+        "passed": bool(COMPARISONS[criterion.sign](value, threshold)),
+        "why": why,
+    }
 
 
 def summarise(missed: Sequence[Mapping[str, Any]]) -> str:
-    """The first line of a verdict: every criterion that is missed, with its threshold."""
+    """Summarise a verdict in one line that names every missed criterion and its threshold."""
     words = [
         f"{row['name']} {'–' if row['value'] is None else format(row['value'], '.4g')}"
         f" (wanted {row['sign']} {row['threshold']:.4g})"

@@ -1,6 +1,6 @@
-"""The numbers that criteria and diagnosis rules compare, derived from metrics and training curves.
+"""Evidence for criteria and diagnosis rules, derived from metrics and training curves.
 
-A number that is undefined is nan, with which no comparison holds.
+An undefined number is nan, for which every comparison is false.
 """
 
 import math
@@ -19,25 +19,27 @@ Curves = Mapping[str, Sequence[float | None]]
 LOSSES = ["loss", "reconstruction_loss", "kl_divergence"]
 
 
-def collect_evidence(kind: str, metrics: Metrics, curves: Curves, updates: int) -> SimpleNamespace:
-    """Evidence about a model of `kind`: grids, own_grids or images.
+def collect_evidence(
+    family: str, metrics: Metrics, curves: Curves, updates: int
+) -> SimpleNamespace:
+    """Collect the evidence about a model of a family of datasets: grids, own_grids or images.
 
-    curves: every epoch's numbers by name; `skipped_updates` are since the start. updates: that an
-    epoch tries. Raises KeyError where a metric or a curve is missing.
+    curves: {name: one value per epoch}; `skipped_updates` counts from the start. updates: number of
+    updates per epoch, skipped ones included. Raises KeyError where a metric or a curve is missing.
     """
     history = pd.DataFrame(curves, dtype=np.float64)
     last = history.iloc[-1]
     return SimpleNamespace(
         **{name: metrics[name] for name in ("kl_nats", "active_units", "latent_dim", "beta_max")},
         active_share=metrics["active_units"] / metrics["latent_dim"],
-        # beta_kl is beta times the KL; nothing is known of beta where the KL is 0.
+        # beta_kl is beta times the KL, which does not determine beta where the KL is 0.
         beta=float(last["beta_kl"] / last["kl_divergence"]) if last["kl_divergence"] else 0.0,
         epochs=len(history),
         lr=float(history["learning_rate"].max()),
         epochs_not_finite=int((~np.isfinite(history[LOSSES])).any(axis=1).sum()),
         skipped_share=float(last["skipped_updates"] / (updates * len(history))),
-        **measure_stability(kind, history),
-        **MEASURES[kind](metrics),
+        **measure_stability(family, history),
+        **MEASURES[family](metrics),
     )
 
 
@@ -67,18 +69,24 @@ def _measure_own_grids(metrics: Metrics) -> dict[str, Any]:
 
 
 def _measure_colours(metrics: Metrics) -> dict[str, Any]:
-    accuracies, histogram = metrics["per_class_accuracy"], metrics["colour_histogram"]
-    true, predicted = histogram["true"], histogram["predicted"]
-    names: tuple[str, ...] = ("pixel_accuracy", "exact_grid_accuracy", "skill_score")
-    names += ("foreground_recall", "colour_histogram_tv", "all_black_baseline")
+    accuracies = metrics["per_class_accuracy"]
+    true = metrics["colour_histogram"]["true"]
+    predicted = metrics["colour_histogram"]["predicted"]
+    names = (
+        "pixel_accuracy",
+        "exact_grid_accuracy",
+        "skill_score",
+        "foreground_recall",
+        "colour_histogram_tv",
+        "all_black_baseline",
+    )
+    # A colour that does not occur has no accuracy: whether it was learnt is undefined.
+    all_defined = len(accuracies) == len(true)
     return {
         **{name: metrics[name] for name in names},
         "predicted_black_share": predicted["0"],
         "no_dominant_colour": max(predicted[colour] - true[colour] for colour in true),
-        # A colour that the data lack was not learnt.
-        "all_colours_learnt": min(accuracies.values())
-        if len(accuracies) == len(true)
-        else math.nan,
+        "all_colours_learnt": min(accuracies.values()) if all_defined else math.nan,
         "accuracy_of_dead": {
             colour: accuracy
             for colour, accuracy in accuracies.items()
@@ -88,33 +96,41 @@ def _measure_colours(metrics: Metrics) -> dict[str, Any]:
 
 
 def _measure_images(metrics: Metrics) -> dict[str, Any]:
-    samplers, best = metrics["samplers"], metrics["samplers"][metrics["best_sampler"]]
-    copies = metrics["memorisation"]
-    names: tuple[str, ...] = ("ssim", "pca_ssim", "context_model_bits", "causal_channels")
-    names += ("error_correlation", "noise_mismatch", "likelihood", "prior", "prior_width")
-    frechet = {"best": best, **{name: samplers[name] for name in ("prior", "posterior")}}
-    intervals = {
-        f"relative_frechet_{k}": v["intervals"]["relative_frechet"] for k, v in frechet.items()
-    }
-    accuracy = "discriminator_accuracy"
+    samplers = metrics["samplers"]
+    best = samplers[metrics["best_sampler"]]
+    names = (
+        "ssim",
+        "pca_ssim",
+        "context_model_bits",
+        "causal_channels",
+        "error_correlation",
+        "noise_mismatch",
+        "likelihood",
+        "prior",
+        "prior_width",
+    )
+    intervals = {**metrics["intervals"]}
+    relative_frechet = {}
+    compared = {"best": best, "prior": samplers["prior"], "posterior": samplers["posterior"]}
+    for name, sampler in compared.items():
+        key = f"relative_frechet_{name}"
+        relative_frechet[key] = sampler["relative_frechet"]
+        intervals[key] = sampler["intervals"]["relative_frechet"]
+    for name in ("recall", "discriminator_accuracy"):
+        intervals[name] = best["intervals"][name]
+    duplicate_interval = metrics["memorisation"]["intervals"]["near_duplicate_rate"]
     return {
         **{name: metrics[name] for name in names},
-        **{
-            f"relative_frechet_{name}": found["relative_frechet"] for name, found in frechet.items()
-        },
+        **relative_frechet,
         # Nats of a density or of a Bernoulli are no code length.
         "bits_per_dim": metrics["bits_per_dim"] if metrics["comparable"] else math.nan,
         "items_nats": math.log(metrics["n"]),
         "prior_over_posterior": samplers["prior"]["frechet_distance"]
         / samplers["posterior"]["frechet_distance"],
         "recall": best["recall"],
-        accuracy: best[accuracy],
-        "near_duplicate_rate_low": copies["intervals"]["near_duplicate_rate"]["low"],
-        "intervals": {
-            **metrics["intervals"],
-            **intervals,
-            **{name: best["intervals"][name] for name in ("recall", accuracy)},
-        },
+        "discriminator_accuracy": best["discriminator_accuracy"],
+        "near_duplicate_rate_low": duplicate_interval["low"],
+        "intervals": intervals,
     }
 
 
@@ -123,4 +139,4 @@ MEASURES = {
     "own_grids": _measure_own_grids,
     "images": _measure_images,
 }
-"""What is measured of each kind, beside what all have."""
+"""Evidence that only one family of datasets has."""

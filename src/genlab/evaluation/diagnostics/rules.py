@@ -1,4 +1,4 @@
-"""Failure diagnosis: the known collapses of a VAE, each a rule over its evidence alone."""
+"""Failure diagnosis: rules for the known failures of a VAE, over its evidence alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,24 +8,25 @@ from typing import Any
 from genlab.evaluation.diagnostics.criteria import MAX_SKIPPED, MIN_ACTIVE, MIN_KL
 
 PRIOR_OVER_POSTERIOR = 2.0
-"""Fréchet distance of prior draws over that of posterior draws, above which most of it is due to
-the prior: the decoder is the same for both."""
-MIN_CORRELATION = 0.1
-"""Of errors at neighbouring pixels, above which they are not independent given z."""
-SCALE = 2.0
-"""Noise of the likelihood over the errors, or its inverse, above which its scale is wrong."""
+"""Maximum ratio of the Fréchet distances of prior and posterior draws. Above it, the prior causes
+most of the distance, since the decoder is the same for both."""
+MAX_CORRELATION = 0.1
+"""Maximum correlation of errors at neighbouring pixels that are independent given z."""
+MAX_NOISE_MISMATCH = 2.0
+"""Maximum ratio of the likelihood's noise to the errors, or its inverse."""
 
 MAX_SPIKES = 1
-"""Of the training loss: one may come from an unlucky batch, the second shows a pattern."""
+"""Maximum spikes of the training loss: one may come from an unlucky batch."""
 MAX_FALL = 0.05
-"""Of the validation exact-match accuracy below its best so far."""
+"""Maximum fall of the validation exact-match accuracy below its best so far."""
 
 
 @dataclass(frozen=True)
 class DiagnosisRule:
-    """A known failure: `predicate` decides on the evidence, `fix` are the recommended params.
+    """A known failure, how to detect it, and how to fix it.
 
-    evidence: names of the numbers that are reported.
+    predicate: whether the evidence shows the failure. evidence: names of the numbers to report.
+    fix: the recommended params.
     """
 
     name: str
@@ -34,28 +35,32 @@ class DiagnosisRule:
     fix: Callable[[SimpleNamespace], dict[str, Any]]
 
 
-def diagnose(kind: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
-    """Apply every rule of `kind`: grids, own_grids or images, in the order of its table.
+def diagnose(family: str, evidence: SimpleNamespace) -> list[dict[str, Any]]:
+    """Apply the rules of a family of datasets, grids, own_grids or images, in their order.
 
-    Returns [{name, found, evidence, fix}]; `fix` is empty where the failure was not found.
+    Returns [{name, found, evidence, fix}]; `fix` is empty where the failure was not found, and
+    undefined evidence is None.
     """
     findings = []
-    for rule in RULES[kind]:
-        found = bool(rule.predicate(evidence))
-        values = {name: getattr(evidence, name) for name in rule.evidence}
-        known = {name: None if value != value else value for name, value in values.items()}
-        fix = rule.fix(evidence) if found else {}
-        findings.append({"name": rule.name, "found": found, "evidence": known, "fix": fix})
+    for rule in RULES[family]:
+        detected = bool(rule.predicate(evidence))
+        reported = {}
+        for name in rule.evidence:
+            value = getattr(evidence, name)
+            undefined = value != value  # nan; not every value is a float
+            reported[name] = None if undefined else value
+        fix = rule.fix(evidence) if detected else {}
+        findings.append({"name": rule.name, "found": detected, "evidence": reported, "fix": fix})
     return findings
 
 
 def detected_issues(findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of the failures that were found."""
+    """Names of the detected failures."""
     return [finding["name"] for finding in findings if finding["found"]]
 
 
 def _instability(effect: str, limit: float) -> DiagnosisRule:
-    """Unstable training; `effect` is what is measured on the validation split, `limit` its most."""
+    """Rule of unstable training, whose `effect` on validation must not exceed `limit`."""
     return DiagnosisRule(
         "training_instability",
         lambda e: (
@@ -105,7 +110,7 @@ GRIDS: tuple[DiagnosisRule, ...] = (
     ),
     DiagnosisRule(
         "over_regularisation",
-        # A code of fewer nats than half the data's entropy cannot name the grid.
+        # A code of fewer nats than half the data's entropy cannot identify a grid.
         lambda e: e.beta > 0 and e.kl_over_entropy < 0.5 and e.skill_score < 0.9,
         ("beta", "kl_nats", "kl_over_entropy", "skill_score"),
         lambda e: {"beta_max": min(1.0, e.beta / 2), "free_bits": 0.05},
@@ -115,7 +120,7 @@ GRIDS: tuple[DiagnosisRule, ...] = (
 IMAGES: tuple[DiagnosisRule, ...] = (
     _instability("objective_spikes", 0),
     DiagnosisRule(
-        # A decoder that is strong enough without z, so that z says too little to name the image.
+        # The decoder explains images without z: the code holds too little to identify an image.
         "posterior_collapse",
         lambda e: e.kl_nats < e.items_nats or e.active_share < MIN_ACTIVE,
         ("kl_nats", "items_nats", "active_share", "causal_channels", "beta"),
@@ -133,13 +138,13 @@ IMAGES: tuple[DiagnosisRule, ...] = (
     ),
     DiagnosisRule(
         "pixel_independence",
-        lambda e: not e.causal_channels and e.error_correlation > MIN_CORRELATION,
+        lambda e: not e.causal_channels and e.error_correlation > MAX_CORRELATION,
         ("error_correlation", "causal_channels"),
         lambda e: {"causal_channels": 32},
     ),
     DiagnosisRule(
         "likelihood_scale",
-        lambda e: e.noise_mismatch > SCALE,
+        lambda e: e.noise_mismatch > MAX_NOISE_MISMATCH,
         ("noise_mismatch", "likelihood"),
         lambda e: {
             "likelihood": "gaussian_analytic"
@@ -164,8 +169,8 @@ OWN_GRIDS = (
         lambda e: {"grad_clip": 1.0, "lr": 0.001, "beta_warmup": 0.1},
     ),
 )
-"""Of grids whose entropy nobody knows: no rule compares a code with it.
+"""Rules for grids of unknown entropy, with which no rule compares a code.
 
-A table of counts gives more nats than the entropy: a KL of ten times these is too much of any data.
+The nats of a table of counts are more than the entropy, so a KL of ten times these is too much.
 """
 RULES = {"grids": GRIDS, "own_grids": OWN_GRIDS, "images": IMAGES}

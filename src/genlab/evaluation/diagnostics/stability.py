@@ -1,8 +1,9 @@
-"""How stable a training run was, measured on its per-epoch curves.
+"""Stability of a training run, measured on its curves over epochs.
 
-Only epochs with the same loss are compared: one that rises with beta is no instability, and while
-the prior alone is trained there is no reconstruction in it.
-Of results/experiments.csv, long runs of grids at beta 0 without `amsgrad` have 3 to 10 spikes and
+Only epochs with the same loss function are compared: a loss that rises with beta is no instability,
+and while only the prior is trained, the loss has no reconstruction term.
+
+In results/experiments.csv, long runs of grids at beta 0 without `amsgrad` have 3 to 10 spikes and
 falls up to 0.97; with it, at most one spike, but falls up to 0.74. Images have no spike.
 """
 
@@ -10,52 +11,57 @@ import numpy as np
 import pandas as pd
 from scipy.stats import median_abs_deviation
 
-WINDOW, MIN_WINDOW = 10, 5
-"""Epochs before one that it is compared with, at most and at least."""
+WINDOW = 10
+"""Number of past epochs that an epoch is compared with."""
+MIN_WINDOW = 5
+"""Minimum number of past epochs for a comparison."""
 SPREADS = 5.0
-"""Robust standard deviations of these epochs above their median: more is a spike."""
-DOUBLED, RAISED = np.log(2), 0.05
-"""What a spike is at least: twice the median loss of grids, 5 % of the median of images."""
+"""A spike exceeds the median of the past epochs by more robust standard deviations than this."""
+MIN_LOG_RISE = np.log(2)
+"""Minimum rise of the log loss of grids in a spike: the loss doubles."""
+MIN_RELATIVE_RISE = 0.05
+"""Minimum rise of the loss of images in a spike, as a fraction of the median."""
 NEGLIGIBLE = 0.01
-"""Nats per grid: a smaller loss counts as this, since a single wrong grid decides about it."""
+"""Nats per grid: smaller losses count as this, since a single wrong grid determines them."""
 CONVERGED = 0.9
-"""Of the best accuracy: before it is reached, accuracy rises and falls in any run."""
+"""Fraction of the best accuracy: before it is reached, accuracy rises and falls in any run."""
 
 
-def measure_stability(kind: str, history: pd.DataFrame) -> dict[str, float]:
-    """Spikes of the loss and what they did to validation, over a run's epochs.
+def measure_stability(family: str, history: pd.DataFrame) -> dict[str, float]:
+    """Count spikes of the training loss, and measure their effect on validation.
 
-    history: one row per epoch. Returns `loss_spikes` of the training loss; for grids `deepest_fall`
-    of the validation exact-match accuracy below its best so far; for images `objective_spikes`
-    of the validation objective, in nats, which may be negative.
+    family: of datasets. history: one row per epoch. Returns `loss_spikes` of the training loss; for
+    grids `deepest_fall`, that of the validation exact-match accuracy below its best so far; for
+    images `objective_spikes`, those of the validation objective, in nats, which may be negative.
     """
-    alone = history["train/reconstruction_loss"].isna()
-    changed = (history["beta"].diff() != 0) | (alone != alone.shift(fill_value=False))
-    parts = [part for _, part in history.groupby(changed.cumsum())]
-    if kind != "images":
-        losses = [np.log(part["train/loss"].clip(lower=NEGLIGIBLE)) for part in parts]
+    prior_only = history["train/reconstruction_loss"].isna()
+    changed = (history["beta"].diff() != 0) | (prior_only != prior_only.shift(fill_value=False))
+    phases = [phase for _, phase in history.groupby(changed.cumsum())]
+    if family != "images":
+        log_losses = [np.log(phase["train/loss"].clip(lower=NEGLIGIBLE)) for phase in phases]
         return {
-            "loss_spikes": sum(_count_spikes(loss, DOUBLED, 0.0) for loss in losses),
-            "deepest_fall": max(_deepest_fall(part["exact_grid_accuracy"]) for part in parts),
+            "loss_spikes": sum(_count_spikes(loss, MIN_LOG_RISE, 0.0) for loss in log_losses),
+            "deepest_fall": max(_deepest_fall(phase["exact_grid_accuracy"]) for phase in phases),
         }
     return {
-        name: sum(_count_spikes(part[column], 0.0, RAISED) for part in parts)
+        name: sum(_count_spikes(phase[column], 0.0, MIN_RELATIVE_RISE) for phase in phases)
         for name, column in (("loss_spikes", "train/loss"), ("objective_spikes", "val_objective"))
     }
 
 
-def _count_spikes(values: pd.Series, least: float, share: float) -> int:
-    """Rises above the epochs before; one that lasts for several epochs counts once."""
+def _count_spikes(values: pd.Series, min_rise: float, min_relative_rise: float) -> int:
+    """Count rises above the past epochs; a rise that lasts for several epochs counts once."""
     past = values.shift().rolling(WINDOW, min_periods=MIN_WINDOW)
     median = past.median()
     spread = past.apply(
         lambda window: median_abs_deviation(window, scale="normal", nan_policy="omit"), raw=True
     )
-    high = values - median > np.maximum(SPREADS * spread, least + share * median.abs())
+    threshold = np.maximum(SPREADS * spread, min_rise + min_relative_rise * median.abs())
+    high = values - median > threshold
     return int((high & ~high.shift(fill_value=False)).sum())
 
 
 def _deepest_fall(accuracy: pd.Series) -> float:
-    """The largest fall below the best so far, once CONVERGED of the final best was reached."""
+    """Largest fall below the best so far, after CONVERGED of the final best was first reached."""
     converged = accuracy[(accuracy >= CONVERGED * accuracy.max()).cummax()]
     return float((converged.cummax() - converged).max())

@@ -29,7 +29,7 @@ from genlab.evaluation.failures.error_analysis import (
     rank_tests,
 )
 from genlab.evaluation.figures.boards import paint_grids
-from genlab.evaluation.figures.image_grids import item_bands, save_mosaics
+from genlab.evaluation.figures.image_grids import make_bands, save_mosaics
 from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
 from genlab.evaluation.reports import formats
@@ -316,7 +316,7 @@ def draw_sheet(path: Path, sections: Sections) -> None:
                 chosen = paint_grids(chosen, flags)
             rows[caption.replace(" ", "\n")] = chosen
         notes = [formats.format_number(column[index].item()) for index in section.order]
-        mosaics += item_bands(f"{section.title} ({name} below each)", rows, notes)
+        mosaics += make_bands(f"{section.title} ({name} below each)", rows, notes)
     save_mosaics(path, mosaics)
 
 

@@ -1,4 +1,4 @@
-"""Figures of ARC grids: data sheet, reconstructions, samples."""
+"""Figures of grids: data sheet, reconstructions, samples."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from genlab.evaluation.figures.image_grids import (
     Images,
     Mosaic,
     draw_image_pairs,
-    facts,
+    format_stats,
     save_mosaics,
 )
 from genlab.evaluation.figures.style import BLUE, INK, figure_file
@@ -21,31 +21,33 @@ from genlab.grids.parser import Flags
 from genlab.grids.shapes import Grids
 
 CELL = 8
-"""Pixels of a cell."""
+"""Side of a cell in pixels."""
 CELL_LINE = 74
 """Grey level of the lines between cells."""
-VALID, INVALID = (42, 140, 130), (194, 47, 61)
-CHART = 2.3
-"""Inches of a row of bar charts."""
+VALID = (42, 140, 130)
+INVALID = (194, 47, 61)
+CHART_HEIGHT = 2.3
+"""Height of a row of bar charts in inches."""
 
 
 def draw_data_sheet(path: str | Path, grids: Grids, stats: Mapping[str, Any]) -> None:
-    """Sample grids over the distributions that they are drawn from.
+    """Draw sample grids above bar charts of the distributions that they come from.
 
-    stats: an entry that maps labels to shares becomes a bar chart; numbers stand in the title.
+    stats: an entry that maps labels to fractions becomes a bar chart; numbers are in the title.
     """
     distributions = {name: value for name, value in stats.items() if isinstance(value, Mapping)}
-    board = Mosaic(paint_grids(grids), columns=8, title=facts(stats))
-    charts = -(-len(distributions) // 2)
-    with figure_file(path, board.height + CHART * charts) as figure:
-        layout = figure.add_gridspec(1 + charts, 2, height_ratios=[board.height, *[CHART] * charts])
+    board = Mosaic(paint_grids(grids), columns=8, title=format_stats(stats))
+    chart_rows = -(-len(distributions) // 2)
+    heights = [board.height, *[CHART_HEIGHT] * chart_rows]
+    with figure_file(path, board.height + CHART_HEIGHT * chart_rows) as figure:
+        layout = figure.add_gridspec(1 + chart_rows, 2, height_ratios=heights)
         board.draw(figure.add_subplot(layout[0, :]))
         for index, (name, shares) in enumerate(distributions.items()):
             _draw_bars(figure.add_subplot(layout[1 + index // 2, index % 2]), name, shares)
 
 
 def draw_reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str) -> None:
-    """Grids over their reconstructions, wrong cells framed in white and counted below."""
+    """Draw grids above their reconstructions, with wrong cells framed in white and counted."""
     wrong = truth != predicted
     counts = wrong.sum(axis=(1, 2))
     notes = [f"{count} wrong" if count else "exact" for count in counts]
@@ -53,10 +55,11 @@ def draw_reconstructions(path: str | Path, truth: Grids, predicted: Grids, title
 
 
 def draw_samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
-    """Sampled grids; invalid ones have a thick red frame, valid ones a thin green one."""
+    """Draw sampled grids; invalid ones have a thick red frame, valid ones a thin green one."""
     tiles = paint_grids(grids)
     for tile, is_valid in zip(tiles, valid, strict=True):
-        thickness, colour = (2, VALID) if is_valid else (6, INVALID)
+        thickness = 2 if is_valid else 6
+        colour = VALID if is_valid else INVALID
         frame = np.ones(tile.shape[:2], dtype=bool)
         frame[thickness:-thickness, thickness:-thickness] = False
         tile[frame] = colour
@@ -65,12 +68,12 @@ def draw_samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> No
 
 
 def draw_grid_board(path: str | Path, grids: Grids, title: str) -> None:
-    """Grids as they are."""
+    """Draw grids without frames."""
     save_mosaics(path, [Mosaic(paint_grids(grids), columns=8, title=title)])
 
 
 def paint_grids(grids: Grids, wrong: Flags | None = None) -> Images:
-    """Grids (n, h, w) as RGB images of CELL pixels per cell; cells flagged `wrong` are framed."""
+    """Paint grids (n, h, w) as RGB images of CELL pixels per cell; `wrong` cells are framed."""
     tiles = to_rgb(grids).repeat(CELL, axis=1).repeat(CELL, axis=2)
     tiles[:, CELL - 1 : -1 : CELL] = tiles[:, :, CELL - 1 : -1 : CELL] = CELL_LINE
     if wrong is not None:
@@ -81,15 +84,14 @@ def paint_grids(grids: Grids, wrong: Flags | None = None) -> Images:
 
 
 def _draw_bars(axes: Axes, name: str, shares: Mapping[str, float]) -> None:
-    """Bars of shares, those of colours in the colours."""
-    coloured = name.endswith("colours")
-    fill: Any = (
-        [np.divide(ARC_PALETTE[int(colour)], 255) for colour in shares] if coloured else BLUE
-    )
+    """Draw bars of fractions; those of colours are in these colours."""
+    fill: Any = BLUE
+    if name.endswith("colours"):
+        fill = [np.divide(ARC_PALETTE[int(colour)], 255) for colour in shares]
     labels = [str(label).replace("_", " ") for label in shares]
-    places = range(len(labels))
-    axes.bar(places, list(shares.values()), color=fill, edgecolor=INK, linewidth=0.5)
-    axes.set_xticks(places, labels)
+    positions = range(len(labels))
+    axes.bar(positions, list(shares.values()), color=fill, edgecolor=INK, linewidth=0.5)
+    axes.set_xticks(positions, labels)
     axes.tick_params(axis="x", labelsize=8, rotation=90 if len(labels) > 10 else 0)
     axes.grid(axis="x", visible=False)
     axes.set_title(f"{name}: share")

@@ -25,16 +25,16 @@ PANELS: Sequence[tuple[str, Mapping[str, str]]] = (
 )
 """Panels of the training curves: title, and the logged names with their labels."""
 WIDE = 100.0
-"""Ratio of the largest to the smallest value from which an axis is logarithmic."""
+"""Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 def draw_training_curves(
     path: str | Path, series: Mapping[str, Sequence[float]], unit: str
 ) -> None:
-    """Loss, KL and quality of reconstructions over the epochs.
+    """Draw the loss, the KL divergence and the quality of reconstructions over the epochs.
 
-    series: {name: one value per epoch}, names as the trainer logs them; a panel without its series
-    is left out. unit: of loss and KL.
+    series: {name: one value per epoch}, with the names that the trainer logs. A panel is left out
+    where one of its series is missing. unit: of loss and KL.
     """
     panels = [panel for panel in PANELS if all(name in series for name in panel[1])]
     with figure_file(path, 2.35 * len(panels)) as figure:
@@ -46,14 +46,15 @@ def draw_training_curves(
             if title.startswith("Accuracy"):
                 axes.set_ylim(0, 1.05)
             else:
-                axes.set_yscale(_scale(np.concatenate([series[name] for name in names])))
+                axes.set_yscale(_choose_scale(np.concatenate([series[name] for name in names])))
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
 
 
-def _scale(values: npt.NDArray[np.float64]) -> str:
-    """The scale of an axis that shows `values`; the loss of a density may be negative."""
-    low, high = np.nanmin(values), np.nanmax(values)
+def _choose_scale(values: npt.NDArray[np.float64]) -> str:
+    """Choose the scale of an axis for `values`; the loss of a density may be negative."""
+    low = np.nanmin(values)
+    high = np.nanmax(values)
     if low > 0:
         return "log" if high > WIDE * low else "linear"
     return "symlog" if high - low > WIDE else "linear"
