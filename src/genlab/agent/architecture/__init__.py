@@ -1,1 +1,1 @@
-"""What is tried: a declarative model config, the code of it, and how it is trained."""
+"""Architectures: a declarative model config, the code written from it, and its training recipe."""

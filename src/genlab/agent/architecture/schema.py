@@ -25,7 +25,11 @@ FIELDS = {"classify": ("layers",), "generate": ("encoder", "decoder", "latent_di
 RESERVED = {*BLOCKS, "First", "SelfAttention", "Tokens", "Tensor", "torch", "nn", "super"}
 COUNTS = ("out_channels", "out_features", "hidden_size", "groups")  # whole numbers of a layer
 UNUSED = ("inplace", "name", "device", "dtype")  # change no result of a layer
-MAX_LAYERS, MAX_DEPTH, MAX_TIMES, MAX_NUMBER, MAX_LATENTS = 400, 8, 64, 2**20, 1024
+MAX_LAYERS = 400
+MAX_DEPTH = 8
+MAX_TIMES = 64
+MAX_NUMBER = 2**20
+MAX_LATENTS = 1024
 
 
 class ModelConfig(BaseModel):
@@ -50,30 +54,31 @@ class ModelConfig(BaseModel):
 
     @property
     def parts(self) -> dict[str, tuple[Layer, ...]]:
-        """The lists of layers that are not empty, by their field."""
+        """The lists of layers that are not empty, by the name of their field."""
         fields = {"layers": self.layers, "encoder": self.encoder, "decoder": self.decoder}
         return {name: layers for name, layers in fields.items() if layers}
 
 
 def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
-    """Read a config as a language model or a person writes it.
+    """Parse a config as a language model or a person writes it.
 
     A layer without arguments may be its name alone. Raises a GenlabError that names the place and
     the fault.
     """
-    fields = ModelConfig.model_fields  # those of the other task may be there, but empty
-    given = {key: value for key, value in raw.items() if value or key not in fields}
-    for key in given:
-        if key not in (wanted := ("name", "description", *FIELDS[task])):
-            hint = did_you_mean(str(key), wanted)
+    all_fields = ModelConfig.model_fields  # those of the other task may be there, but empty
+    content = {key: value for key, value in raw.items() if value or key not in all_fields}
+    fields = ("name", "description", *FIELDS[task])
+    for key in content:
+        if key not in fields:
+            hint = did_you_mean(str(key), fields)
             raise GenlabError(f"model_config.{key} is not a known key of task {task}{hint}")
     for key in FIELDS[task]:
-        if key not in given:
+        if key not in content:
             raise GenlabError(f"model_config.{key} is missing")
         if key != "latent_dim":
-            given[key] = _read_layers(given[key], f"model_config.{key}")
+            content[key] = _read_layers(content[key], f"model_config.{key}")
     try:
-        config = ModelConfig.model_validate(given)
+        config = ModelConfig.model_validate(content)
     except ValidationError as error:
         raise to_genlab_error(error, "model_config") from error
     if len([*islice(walk(config), MAX_LAYERS + 1)]) > MAX_LAYERS:
@@ -82,12 +87,12 @@ def parse_config(raw: Mapping[str, Any], task: str) -> ModelConfig:
 
 
 def walk(config: ModelConfig) -> Iterator[Layer]:
-    """Every layer, a block before its layers, those of a Repeat as often as it repeats them."""
+    """Yield every layer, a block before its layers, those of a Repeat as often as it repeats."""
     waiting = [*chain(*config.parts.values())]
     while waiting:
         layer = waiting.pop(0)
         yield layer
-        if layer["type"] in BLOCKS:  # what custom holds is a description
+        if layer["type"] in BLOCKS:  # lists in a custom layer belong to its description
             inner = [*layer.get("layers", ()), *chain(*layer.get("branches", ()))]
             waiting[:0] = inner * (layer["times"] if layer["type"] == "Repeat" else 1)
 
@@ -99,49 +104,54 @@ def has_custom(config: ModelConfig) -> bool:
 
 @cache
 def layer_names() -> tuple[str, ...]:
-    """The layers of torch.nn: modules that map one tensor to another, and self-attention."""
+    """List the layers of torch.nn: modules that map one tensor to another, and self-attention."""
     from torch import nn
 
-    found = []
-    for name, each in vars(nn).items():
-        if inspect.isclass(each) and issubclass(each, nn.Module) and not name.startswith("Lazy"):
-            inputs = list(inspect.signature(each.forward).parameters.values())[1:]
-            required = [p.kind for p in inputs if p.default is p.empty]
-            single = required in ([inspect.Parameter.POSITIONAL_OR_KEYWORD],)
-            if (single and name != "Sequential") or name == "MultiheadAttention":
-                found.append(name)
-    return tuple(found)
+    names = []
+    for name, layer in vars(nn).items():
+        if not inspect.isclass(layer) or not issubclass(layer, nn.Module):
+            continue
+        if name.startswith("Lazy") or name == "Sequential":
+            continue
+        inputs = list(inspect.signature(layer.forward).parameters.values())[1:]
+        required = [p.kind for p in inputs if p.default is p.empty]
+        takes_one_tensor = required == [inspect.Parameter.POSITIONAL_OR_KEYWORD]
+        if takes_one_tensor or name == "MultiheadAttention":
+            names.append(name)
+    return tuple(names)
 
 
 @cache
 def layer_arguments(name: str) -> dict[str, inspect.Parameter]:
-    """The arguments of a layer's constructor, in order."""
+    """List the arguments of a layer's constructor, in order."""
     from torch import nn
 
     # The signatures of GRU and LSTM are (*args, **kwargs).
     layer: Any = nn.RNNBase if name in ("RNN", "GRU", "LSTM") else getattr(nn, name)
     hidden = (*UNUSED, "mode") if layer is nn.RNNBase else UNUSED
-    found = inspect.signature(layer).parameters
-    return {key: value for key, value in found.items() if key not in hidden}
+    parameters = inspect.signature(layer).parameters
+    return {name: value for name, value in parameters.items() if name not in hidden}
 
 
 def _read_layers(raw: Any, where: str, depth: int = 0) -> list[Layer]:
     if not isinstance(raw, list | tuple) or depth > MAX_DEPTH:
         rule = f"it has to be a list of layers, nested {MAX_DEPTH} deep at most"
         raise GenlabError(f"{where}: {rule}")
-    found: list[Layer] = []
-    for index, each in enumerate(raw):
-        layer, place = {"type": each} if isinstance(each, str) else each, f"{where}[{index}]"
+    layers: list[Layer] = []
+    for index, item in enumerate(raw):
+        layer = {"type": item} if isinstance(item, str) else item
+        path = f"{where}[{index}]"
         if not isinstance(layer, Mapping) or not isinstance(layer.get("type"), str):
-            raise GenlabError(f"{place}: a layer is an object with a type")
-        found.append(_read_layer(dict(layer), place, depth + 1))
-    return found
+            raise GenlabError(f"{path}: a layer is an object with a type")
+        layers.append(_read_layer(dict(layer), path, depth + 1))
+    return layers
 
 
 def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
-    """Check a layer; depth: of the layers within it."""
+    """Check a layer and read the layers within it, which are at `depth`."""
     kind = layer["type"]
-    if kind not in (names := (*layer_names(), *BLOCKS, CUSTOM)):
+    names = (*layer_names(), *BLOCKS, CUSTOM)
+    if kind not in names:
         hint = did_you_mean(kind, names)
         raise GenlabError(f"{where}: {kind!r} is not a layer of torch.nn{hint}")
     if kind == CUSTOM:
@@ -154,9 +164,9 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
         if key not in ("type", *allowed):
             listed = ", ".join(allowed) or "none"
             raise GenlabError(f"{where}: {kind} has no argument {key}; it has {listed}")
-        most = MAX_TIMES if key == "num_layers" else MAX_NUMBER
-        if isinstance(value, int | float) and not abs(value) <= most:
-            raise GenlabError(f"{where}.{key}: {value} is beyond {most}")
+        limit = MAX_TIMES if key == "num_layers" else MAX_NUMBER
+        if isinstance(value, int | float) and not abs(value) <= limit:  # nan neither
+            raise GenlabError(f"{where}.{key}: {value} is beyond {limit}")
         if key in COUNTS and type(value) is not int:
             raise GenlabError(f"{where}.{key}: {value!r} is not a whole number")
     if kind in ("Residual", "Repeat"):
@@ -165,18 +175,19 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
     if kind == "Repeat" and (type(times) is not int or times not in range(1, MAX_TIMES + 1)):
         raise GenlabError(f"{where}: times of Repeat is a number from 1 to {MAX_TIMES}")
     if kind == "Parallel":
-        merge, branches = layer.setdefault("merge", "sum"), layer.get("branches")
+        merge = layer.setdefault("merge", "sum")
+        branches = layer.get("branches")
         if merge not in ("sum", "concat") or not isinstance(branches, list | tuple) or not branches:
             raise GenlabError(f"{where}: Parallel needs branches and a merge of sum or concat")
         layer["branches"] = [
-            _read_layers(each, f"{where}.branches[{index}]", depth)
-            for index, each in enumerate(branches)
+            _read_layers(branch, f"{where}.branches[{index}]", depth)
+            for index, branch in enumerate(branches)
         ]
     return layer
 
 
 def config_schema(task: str, *, small: bool = False) -> dict[str, Any]:
-    """The JSON schema of a `model_config`.
+    """Make the JSON schema of a `model_config`.
 
     small: a handful of layer types with bounded numbers, for a weak model under a grammar. They
     compose in any order; linear layers would not, and the template adds the last one.
@@ -215,5 +226,5 @@ def _object(**fields: Any) -> dict[str, Any]:
     return {"type": "object", "properties": fields, **rules}
 
 
-def _list(kinds: list[dict[str, Any]], most: int) -> dict[str, Any]:
-    return {"type": "array", "items": {"anyOf": kinds}, "minItems": 1, "maxItems": most}
+def _list(kinds: list[dict[str, Any]], max_items: int) -> dict[str, Any]:
+    return {"type": "array", "items": {"anyOf": kinds}, "minItems": 1, "maxItems": max_items}

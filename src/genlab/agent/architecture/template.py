@@ -1,4 +1,4 @@
-"""Code of a config: shapes are inferred on torch's meta device, so it has concrete sizes."""
+"""Write the code of a config; shapes are inferred on torch's meta device, so sizes are concrete."""
 
 from __future__ import annotations
 
@@ -24,55 +24,60 @@ HELPERS = ("Residual", "Parallel", "SelfAttention", "First", "Tokens")
 
 @dataclass(frozen=True)
 class Node:
-    """Code that makes one layer. parts: layers within, each with the text before it."""
+    """The code of one layer. children: layers within it, each with the text before it."""
 
     call: str
     shape: Shape  # of the output
-    arguments: str = ""  # after the parts
-    parts: tuple[tuple[str, Node], ...] = ()
-    own: int = 0  # parameters that no part has
+    arguments: str = ""  # after the children
+    children: tuple[tuple[str, Node], ...] = ()
+    own_parameters: int = 0  # those that no child has
 
-    def lines(self, before: Shape) -> list[str]:
-        """The code, a layer per line, with the shape where it changes; before: of the input."""
-        if not self.parts:
+    def lines(self, input_shape: Shape) -> list[str]:
+        """Write the code, one layer per line, with the shape where it changes."""
+        if not self.children:
             return [f"{self.call}({self.arguments})"]
-        found, shape = [f"{self.call}("], before
-        for prefix, node in self.parts:
-            shape = before if self.call == "Parallel" else shape
-            first, *rest = node.lines(before if prefix else shape)
-            found += [f"    {line}" for line in (prefix + first, *rest)]
+        lines = [f"{self.call}("]
+        shape = input_shape
+        for prefix, node in self.children:
+            if self.call == "Parallel":
+                shape = input_shape
+            first, *rest = node.lines(input_shape if prefix else shape)
+            lines += [f"    {line}" for line in (prefix + first, *rest)]
             sides = " x ".join(map(str, node.shape))
-            found[-1] += "," if prefix or node.shape == shape else f",  # {sides}"
+            lines[-1] += "," if prefix or node.shape == shape else f",  # {sides}"
             shape = node.shape
-        return [*found, *([f"    {self.arguments},"] if self.arguments else []), ")"]
+        if self.arguments:
+            lines.append(f"    {self.arguments},")
+        return [*lines, ")"]
 
     @property
     def parameters(self) -> int:
         """Number of parameters."""
-        return self.own + sum(node.parameters for _, node in self.parts)
+        return self.own_parameters + sum(node.parameters for _, node in self.children)
 
 
 @dataclass
 class Chain:
-    """Layers one after the other, and the shape that they have reached."""
+    """Layers one after the other, and the shape of their output."""
 
-    begin: Shape
+    input_shape: Shape
     where: str = ""  # the layer that is being added
     nodes: list[Node] = field(default_factory=list)
 
     @property
     def shape(self) -> Shape:
         """The shape of the output."""
-        return self.nodes[-1].shape if self.nodes else self.begin
+        return self.nodes[-1].shape if self.nodes else self.input_shape
 
     def extend(self, layers: Sequence[Layer], where: str) -> Chain:
         """Add layers of a config. Raises a GenlabError that names the layer and the fault."""
         for index, layer in enumerate(layers):
-            kind, self.where = layer["type"], f"{where}[{index}]"
+            kind = layer["type"]
+            self.where = f"{where}[{index}]"
             if kind == CUSTOM:
                 raise self.fault("custom layers need a language model that writes them")
             inner = layer["layers"] if kind == "Residual" else [layer]
-            if len(self.shape) == 3 and SEQUENCE & {each["type"] for each in inner}:
+            if len(self.shape) == 3 and SEQUENCE & {inner_layer["type"] for inner_layer in inner}:
                 channels, *sides = self.shape  # pixels become tokens (batch, tokens, features)
                 self.nodes.append(Node("Tokens", (math.prod(sides), channels)))
             if kind == "Repeat":
@@ -89,7 +94,7 @@ class Chain:
         return self
 
     def flatten(self) -> Chain:
-        """Make one dimension of all."""
+        """Flatten the output to one dimension per item."""
         if len(self.shape) > 1:
             self.add("Flatten")
         return self
@@ -97,18 +102,21 @@ class Chain:
     def add(self, kind: str, **arguments: Any) -> None:
         """Add one layer of torch.nn; sizes of its input are inferred."""
         if kind == "LayerNorm" and len(self.shape) == 3 and "normalized_shape" not in arguments:
-            kind, arguments = "GroupNorm", {"num_groups": 1}  # of images: over all channels
+            kind = "GroupNorm"  # of images: over all channels
+            arguments = {"num_groups": 1}
         if kind in SEQUENCE and len(self.shape) != 2:
             raise self.fault(f"{kind} needs (batch, tokens, features)")
-        first, last = self.shape[0], self.shape[-1]
-        defaults = {"normalized_shape": last, "num_groups": math.gcd(8, first)}
+        channels = self.shape[0]
+        features = self.shape[-1]
+        defaults = {"normalized_shape": features, "num_groups": math.gcd(8, channels)}
         sizes = {
-            **dict.fromkeys(("in_channels", "num_features", "num_channels"), first),
-            **dict.fromkeys(("in_features", "input_size", "embed_dim", "d_model"), last),
+            **dict.fromkeys(("in_channels", "num_features", "num_channels"), channels),
+            **dict.fromkeys(("in_features", "input_size", "embed_dim", "d_model"), features),
             "batch_first": True,
         }
-        known, arguments = layer_arguments(kind), defaults | arguments | sizes
-        arguments = {key: each for key, each in arguments.items() if key in known}
+        signature = layer_arguments(kind)
+        arguments = defaults | arguments | sizes
+        arguments = {name: value for name, value in arguments.items() if name in signature}
         try:
             self.nodes.append(_probe(kind, json.dumps(arguments), self.shape))
         except Exception as error:
@@ -117,21 +125,25 @@ class Chain:
 
     def add_residual(self, layers: Sequence[Layer]) -> None:
         """Add layers with a shortcut, which is a linear map where shapes differ."""
-        inner, way = Chain(self.shape), Chain(self.shape, self.where)
-        shape = inner.extend(layers, f"{self.where}.layers").shape
-        parts = [("", node) for node in inner.nodes]
-        if shape != self.shape:
-            if len(self.shape) == len(shape) == 3:
-                if shape[1:] != self.shape[1:]:
-                    way.add("AdaptiveAvgPool2d", output_size=shape[1:])
-                if shape[0] != self.shape[0]:
-                    way.add("Conv2d", out_channels=shape[0], kernel_size=1, bias=False)
-            elif self.shape[:-1] == shape[:-1]:
-                way.add("Linear", out_features=shape[-1], bias=False)
-            if way.shape != shape:
-                raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
-            parts.append(("shortcut=", way.node()))
-        self.nodes.append(Node("Residual", shape, parts=tuple(parts)))
+        inner = Chain(self.shape).extend(layers, f"{self.where}.layers")
+        children = [("", node) for node in inner.nodes]
+        if inner.shape != self.shape:
+            children.append(("shortcut=", self._make_shortcut(inner.shape)))
+        self.nodes.append(Node("Residual", inner.shape, children=tuple(children)))
+
+    def _make_shortcut(self, shape: Shape) -> Node:
+        """Make layers that map this chain's shape to another one."""
+        shortcut = Chain(self.shape, self.where)
+        if len(self.shape) == len(shape) == 3:
+            if shape[1:] != self.shape[1:]:
+                shortcut.add("AdaptiveAvgPool2d", output_size=shape[1:])
+            if shape[0] != self.shape[0]:
+                shortcut.add("Conv2d", out_channels=shape[0], kernel_size=1, bias=False)
+        elif self.shape[:-1] == shape[:-1]:
+            shortcut.add("Linear", out_features=shape[-1], bias=False)
+        if shortcut.shape != shape:
+            raise self.fault(f"no shortcut leads to the output of the Residual, {shape}")
+        return shortcut.node()
 
     def add_parallel(self, branches: Sequence[Sequence[Layer]], merge: str) -> None:
         """Add branches that are summed, or concatenated by channels or features."""
@@ -139,35 +151,40 @@ class Chain:
             Chain(self.shape).extend(branch, f"{self.where}.branches[{index}]")
             for index, branch in enumerate(branches)
         ]
-        shapes, parts = [each.shape for each in chains], tuple(("", c.node()) for c in chains)
-        dim = len(shapes[0]) - 1 if len(shapes[0]) < 3 else 0
-        others = shapes if merge == "sum" else [(*x[:dim], *x[dim + 1 :]) for x in shapes]
-        if len(set(others)) > 1:
-            raise self.fault(f"branches of these shapes have no {merge}: {shapes}")
-        shape, text = list(shapes[0]), ""
+        shapes = [chain.shape for chain in chains]
+        children = tuple(("", chain.node()) for chain in chains)
+        dim = len(shapes[0]) - 1 if len(shapes[0]) < 3 else 0  # channels of images, else features
+        equal_sides = shapes
         if merge == "concat":
-            shape[dim], text = sum(each[dim] for each in shapes), f"dim={dim + 1}"
-        self.nodes.append(Node("Parallel", tuple(shape), text, parts))
+            equal_sides = [(*shape[:dim], *shape[dim + 1 :]) for shape in shapes]
+        if len(set(equal_sides)) > 1:
+            raise self.fault(f"branches of these shapes have no {merge}: {shapes}")
+        merged_shape = list(shapes[0])
+        arguments = ""
+        if merge == "concat":
+            merged_shape[dim] = sum(shape[dim] for shape in shapes)
+            arguments = f"dim={dim + 1}"
+        self.nodes.append(Node("Parallel", tuple(merged_shape), arguments, children))
 
     def sequential(self) -> Node:
-        """The chain as an nn.Sequential."""
-        return Node("nn.Sequential", self.shape, parts=tuple(("", node) for node in self.nodes))
+        """Return the chain as an nn.Sequential."""
+        return Node("nn.Sequential", self.shape, children=tuple(("", node) for node in self.nodes))
 
     def node(self) -> Node:
-        """The chain as one layer."""
+        """Return the chain as one layer."""
         if not self.nodes:
             return Node("nn.Identity", self.shape)
         return self.nodes[0] if len(self.nodes) == 1 else self.sequential()
 
     def fault(self, reason: str) -> GenlabError:
-        """An error at the current layer."""
+        """Make an error that names the current layer and its input."""
         shape = " x ".join(("batch", *map(str, self.shape)))
         return GenlabError(f"model_config.{self.where}: {reason}; its input is {shape}")
 
 
 @lru_cache(4096)
 def _probe(kind: str, text: str, shape: Shape) -> Node:
-    """Make a layer of the arguments in `text`, JSON, and call it on the meta device."""
+    """Make a layer with the arguments in `text`, JSON, and call it on the meta device."""
     import torch
     from torch import nn
 
@@ -177,15 +194,17 @@ def _probe(kind: str, text: str, shape: Shape) -> Node:
         module = getattr(nn, kind)(**arguments)
         x = torch.empty(BATCH, *shape)
         out = module(x, x, x) if kind == "MultiheadAttention" else module(x)
-    several = isinstance(out, tuple)
-    found = tuple((out[0] if several else out).shape)
-    if found[:1] != (BATCH,) or len(found) < 2 or 0 in found:
-        raise ValueError(f"it gives {found} for a batch of {BATCH}")
-    call = "SelfAttention" if kind == "MultiheadAttention" else f"nn.{kind}"
+    returns_tuple = isinstance(out, tuple)
+    out_shape = tuple((out[0] if returns_tuple else out).shape)
+    if out_shape[:1] != (BATCH,) or len(out_shape) < 2 or 0 in out_shape:
+        raise ValueError(f"it gives {out_shape} for a batch of {BATCH}")
+    parameters = sum(p.numel() for p in module.parameters())
     code = _write_arguments(layer_arguments(kind), arguments)
-    if several and kind != "MultiheadAttention":
-        call, code = "First", f"{call}({code})"
-    return Node(call, found[1:], code, own=sum(p.numel() for p in module.parameters()))
+    if kind == "MultiheadAttention":
+        return Node("SelfAttention", out_shape[1:], code, own_parameters=parameters)
+    if returns_tuple:
+        return Node("First", out_shape[1:], f"nn.{kind}({code})", own_parameters=parameters)
+    return Node(f"nn.{kind}", out_shape[1:], code, own_parameters=parameters)
 
 
 def write_source(config: ModelConfig, size: Size, outputs: int, task: str) -> str:
@@ -197,10 +216,11 @@ def write_source(config: ModelConfig, size: Size, outputs: int, task: str) -> st
     from jinja2 import Environment, PackageLoader
 
     chains = _build(config, size, outputs, task)
-    parts = {
-        name: f"\n{' ' * 8}".join(chain.sequential().lines(chain.begin))
+    code = {
+        name: f"\n{' ' * 8}".join(chain.sequential().lines(chain.input_shape))
         for name, chain in chains.items()
     }
+    used = [name for name in HELPERS if any(f"{name}(" in text for text in code.values())]
     about = " ".join(config.description.replace("\\", "/").replace('"', "'").split())
     jinja = Environment(
         loader=PackageLoader("genlab.agent"), trim_blocks=True, keep_trailing_newline=True
@@ -208,17 +228,17 @@ def write_source(config: ModelConfig, size: Size, outputs: int, task: str) -> st
     return jinja.get_template("model.py.j2").render(
         config=config,
         task=task,
-        used=[each for each in HELPERS if any(f"{each}(" in part for part in parts.values())],
+        used=used,
         about=about or f"{config.name}, written from its model_config.",
         size=", ".join(map(str, size)),
         outputs=outputs,
         features=chains["encoder"].shape[0] if task == "generate" else 0,
-        **parts,
+        **code,
     )
 
 
 def count_parameters(config: ModelConfig, size: Size, outputs: int, task: str) -> int:
-    """Number of parameters of the module that `write_source` writes. Raises as it does."""
+    """Count the parameters of the module that `write_source` writes. Raises as it does."""
     chains = _build(config, size, outputs, task)
     total = sum(node.parameters for chain in chains.values() for node in chain.nodes)
     if task == "generate":  # the two heads of the encoder
@@ -227,7 +247,7 @@ def count_parameters(config: ModelConfig, size: Size, outputs: int, task: str) -
 
 
 def _build(config: ModelConfig, size: Size, outputs: int, task: str) -> dict[str, Chain]:
-    """The chains of a model, with the ends that its task needs."""
+    """Build the chains of a model, with the final layers that its task needs."""
     if task == "classify":
         chain = Chain(size).extend(config.layers, "layers")
         if chain.shape != (outputs,):
@@ -238,7 +258,8 @@ def _build(config: ModelConfig, size: Size, outputs: int, task: str) -> dict[str
     if config.decoder and config.decoder[0]["type"].endswith("2d"):
         decoder.add("Unflatten", dim=1, unflattened_size=(config.latent_dim, 1, 1))
     decoder.extend(config.decoder, "decoder")
-    sides, pixels = size[1:], math.prod(size[1:])
+    sides = size[1:]
+    pixels = math.prod(sides)
     if len(decoder.shape) != 3:
         if decoder.flatten().shape[0] % pixels:
             decoder.add("Linear", out_features=outputs * pixels)
@@ -254,16 +275,17 @@ def _freeze(value: Any) -> Any:
     return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
 
 
-def _write_arguments(known: dict[str, inspect.Parameter], given: dict[str, Any]) -> str:
-    """Arguments as a person writes them: required and first ones by position, no defaults."""
-    found, positional = [], True
-    for index, (name, parameter) in enumerate(known.items()):
+def _write_arguments(signature: dict[str, inspect.Parameter], values: dict[str, Any]) -> str:
+    """Write arguments as a person would: required and first ones by position, no defaults."""
+    arguments = []
+    positional = True
+    for index, (name, parameter) in enumerate(signature.items()):
         required = parameter.default is parameter.empty
-        if name not in given or (index and not required and given[name] == parameter.default):
+        if name not in values or (index and not required and values[name] == parameter.default):
             positional = False
             continue
         positional &= parameter.kind is not parameter.KEYWORD_ONLY and (required or index == 0)
-        value = given[name]
+        value = values[name]
         text = json.dumps(value) if isinstance(value, str) else repr(value)
-        found.append(text if positional else f"{name}={text}")
-    return ", ".join(found)
+        arguments.append(text if positional else f"{name}={text}")
+    return ", ".join(arguments)

@@ -1,4 +1,4 @@
-"""How a model is trained: the part of an attempt that is neither architecture nor budget."""
+"""Training recipes: the part of an attempt that is neither architecture nor budget."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -24,11 +24,11 @@ TRANSFORMS = (
     "RandomChannelPermutation", "RandomPhotometricDistort", "AutoAugment", "RandAugment",
     "TrivialAugmentWide", "AugMix",
 )  # fmt: skip
-UNUSED = {  # keys of a recipe that change nothing, by task
+UNUSED = {  # keys of a recipe that have no effect, by task
     "classify": ("kl_weight", "kl_warmup", "free_bits"),
     "generate": ("label_smoothing", "mixup"),
 }
-SMALL = ("optimiser", "lr", "schedule", "batch_size")
+SMALL = ("optimiser", "lr", "schedule", "batch_size")  # keys that a weak model chooses
 TRANSFORM = {
     "type": "object",
     "properties": {"type": {"enum": list(TRANSFORMS)}},
@@ -71,7 +71,8 @@ class Training(BaseModel):
     @field_validator("augmentation")
     @classmethod
     def _check_names(cls, value: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
-        for name in (str(each.get("type")) for each in value):
+        for transform in value:
+            name = str(transform.get("type"))
             if name not in TRANSFORMS:
                 hint = did_you_mean(name, (*TRANSFORMS, "mixup"))
                 raise ValueError(f"holds {name!r}, no transform that keeps an image's shape{hint}")
@@ -79,9 +80,9 @@ class Training(BaseModel):
 
 
 def recipe_schema(task: str, *, small: bool = False) -> dict[str, Any]:
-    """The JSON schema of a recipe for classify or generate, every key of which is required.
+    """Make the JSON schema of a recipe, every key of which is required.
 
-    small: with few keys, for a weak model.
+    task: classify or generate. small: with few keys, for a weak model.
     """
     schema = Training.model_json_schema()
     keys = [key for key in schema["properties"] if key not in UNUSED[task]]
@@ -91,7 +92,7 @@ def recipe_schema(task: str, *, small: bool = False) -> dict[str, Any]:
 
 
 def parse_training(raw: Mapping[str, Any]) -> Training:
-    """Read a recipe, and construct its transforms, so that wrong arguments are found here.
+    """Parse a recipe and construct its transforms, so that wrong arguments are found here.
 
     Raises a GenlabError that names the key and the fault.
     """
@@ -99,13 +100,13 @@ def parse_training(raw: Mapping[str, Any]) -> Training:
         training = Training.model_validate(dict(raw))
     except ValidationError as error:
         raise to_genlab_error(error, "training", Training.model_fields) from error
-    for index, given in enumerate(training.augmentation):
+    for index, transform in enumerate(training.augmentation):
         from torchvision.transforms import v2
 
-        arguments = {key: value for key, value in given.items() if key != "type"}
+        arguments = {key: value for key, value in transform.items() if key != "type"}
         try:
-            getattr(v2, given["type"])(**arguments)
+            getattr(v2, transform["type"])(**arguments)
         except Exception as error:
-            fault = f"{given['type']}: {' '.join(str(error).split())[:200]}"
+            fault = f"{transform['type']}: {' '.join(str(error).split())[:200]}"
             raise GenlabError(f"training.augmentation[{index}]: {fault}") from error
     return training
