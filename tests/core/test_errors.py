@@ -54,6 +54,8 @@ FOLLOWING.__context__ = MemoryError()
     [
         MemoryError(),
         RuntimeError("CUDA out of memory. Tried"),
+        RuntimeError("could not create a primitive"),
+        RuntimeError("can't start new thread"),
         RuntimeError("can't allocate memory"),
         FOLLOWING,
     ],

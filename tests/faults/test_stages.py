@@ -127,6 +127,8 @@ def limit_memory(calm: Calm, stage: str, place: Path, rng: random.Random) -> lis
     )  # fmt: skip
     if done.stderr.startswith("OpenBLAS error: Memory allocation"):
         return []  # the library says so itself, and ends the process
+    if done.returncode == -signal.SIGSEGV and not done.stderr.count("genlab"):
+        return []  # as do libraries that use memory which they did not get; `recover` follows
     return refusal(Done(done.returncode, done.stdout, done.stderr))
 
 

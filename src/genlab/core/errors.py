@@ -20,7 +20,13 @@ EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
 INTERRUPTED = "interrupted; finished files are kept, the same command resumes from them"
 
-OUT_OF_MEMORY = ("allocate memory", "out of memory")  # in torch's messages: of a CPU, of a GPU
+OUT_OF_MEMORY = (
+    "allocate memory",  # torch on a CPU
+    "out of memory",  # torch on a GPU
+    "could not create a primitive",  # oneDNN, which torch uses on a CPU
+    "can't start new thread",  # Python, which finds no room for a thread's stack
+)
+"""Parts of the messages of a RuntimeError that say that memory ran out."""
 OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
