@@ -180,7 +180,7 @@ class Loop(AgentRun):
             name = f"candidate_{draft.number}_{draft.model_name}.py".lower()
             write_text(self.toolbox.workspace.root / MODEL.parent / name, module.source)
             summary = modules.inspect(toolbox, module)
-            text = modules.show_summary(summary)
+            text = modules.format_summary(summary)
             description = {"text": text, "analysis": module.analysis}
             draft.summary = summary.model_dump(mode="json") | description
         return module

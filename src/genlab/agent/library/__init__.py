@@ -1,1 +1,1 @@
-"""The library below the tools: assemble, inspect and train a module in a workspace."""
+"""What loop and tools call: write, inspect and train a module in a workspace."""

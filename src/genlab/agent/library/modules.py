@@ -1,8 +1,7 @@
-"""The library below the tools: write the module of a config, describe it, remember its writer.
+"""Write the module of a config, inspect and analyse it, and remember who wrote it.
 
-`assemble`, `inspect` and `describe` take and return typed objects; `trials.train` trains what they
-return. Who wrote a file is remembered by its digest in the judge's folder: a comment could claim
-anything.
+`trials.train` trains what `assemble` returns. Who wrote a file is stored under the file's digest in
+a folder that no tool can write: a comment in the file could claim anything.
 """
 
 import hashlib
@@ -21,11 +20,11 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 from genlab.llm.chat import LLMFailure, Message
 
-WRITTEN = "written"
-NOTE_KIND = "assembled code"
+NOTES = "written"  # folder of the notes on who wrote a file
+NOTE_KIND = "assembled code"  # as a note names itself
 CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 MAX_CODE = 40_000  # characters of a file that a language model writes or reads
-PLANNER = "planner"  # writer of code that came with a proposal or by write_file in mode tools
+PLANNER = "planner"  # who wrote code that came with a proposal, or by write_file in mode tools
 
 WRITE = """You write one Python file with one class, a torch.nn.Module whose constructor takes no
 arguments. Nothing runs when the file is imported. You answer in JSON: {"code": "the file",
@@ -56,10 +55,11 @@ class Analysis(BaseModel):
 
 
 class Module(BaseModel):
-    """Source code of a model.
+    """A Python file that defines a model as a torch.nn.Module.
 
-    config: what it was written for, empty where there is none. origin: who wrote it (template, llm,
-    llm+repaired(n), planner, file). analysis: of the language model that wrote or read it.
+    config: the model_config that it was written for, empty where there is none. origin: who wrote
+    it: template, llm, llm+repaired(n), planner or file. analysis: what the language model that
+    wrote or read it says about it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -72,15 +72,16 @@ class Module(BaseModel):
 
 
 def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
-    """Write the module of a config: by the tools' language model, or by the template.
+    """Write the module of a config, by the tools' language model or else by the template.
 
-    A language model's file is checked in the sandbox, and repaired `max_repairs` times. The first
-    lines say who wrote the file. Raises a GenlabError where nobody can write it.
+    A language model's file is checked in the sandbox and repaired up to `max_repairs` times. The
+    first lines of the file say who wrote it. Raises a GenlabError for a config with a custom layer,
+    which the template cannot write, where no language model could write it either.
     """
     backend = toolbox.backend
     faults = list[str]()
     messages = _ask_for_code(toolbox, config)
-    stored = config.model_dump(mode="json")
+    config_json = config.model_dump(mode="json")
     while backend is not None and len(faults) <= toolbox.params.max_repairs:
         try:
             answer = backend.ask("tools", messages, schema=Code)
@@ -90,9 +91,12 @@ def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
         assert isinstance(answer.parsed, Code)
         origin = f"llm+repaired({len(faults)})" if faults else "llm"
         module = Module(
-            source=_with_head(answer.parsed.code, origin, faults), class_name=config.name,
-            config=stored, origin=origin, analysis=answer.parsed.analysis,
-        )  # fmt: skip
+            source=_add_header(answer.parsed.code, origin, faults),
+            class_name=config.name,
+            config=config_json,
+            origin=origin,
+            analysis=answer.parsed.analysis,
+        )
         fault = inspect(toolbox, module).failure
         if not fault:
             return remember(toolbox, module)
@@ -103,18 +107,18 @@ def assemble(toolbox: Toolbox, config: ModelConfig) -> Module:
     if has_custom(config):
         reason = faults[-1] if faults else "no language model that writes code is configured"
         raise GenlabError(f"the custom layer of {config.name} was not written: {reason}")
-    source = _with_head(write_source(config, *toolbox.contract), "template", faults)
-    module = Module(source=source, class_name=config.name, config=stored, origin="template")
+    source = _add_header(write_source(config, *toolbox.contract), "template", faults)
+    module = Module(source=source, class_name=config.name, config=config_json, origin="template")
     return remember(toolbox, module)
 
 
 def inspect(toolbox: Toolbox, module: Module) -> ModelSummary:
-    """Build a module in the sandbox and check it; what breaks is the summary's `failure`."""
+    """Build a module in the sandbox and check it; an error is the `failure` of the summary."""
     return toolbox.inspect(module.source, module.class_name)
 
 
 def analyse(toolbox: Toolbox, module: Module) -> str:
-    """What a language model says of the code; it is asked once for each file, and may be absent."""
+    """Ask the tools' language model about the code, once per file; empty where there is none."""
     if module.analysis or toolbox.backend is None:
         return module.analysis
     messages = [
@@ -131,29 +135,33 @@ def analyse(toolbox: Toolbox, module: Module) -> str:
 
 
 def remember(toolbox: Toolbox, module: Module) -> Module:
-    """Write down who wrote a file, and for which config; returns the module."""
+    """Store who wrote a module's file, and for which config; returns the module."""
     note = module.model_dump(include={"config", "origin", "analysis"})
     write_json(_note_path(toolbox, module.source), {"kind": NOTE_KIND, **note})
     return module
 
 
 def recall(toolbox: Toolbox, source: str, class_name: str) -> Module:
-    """The module of a source: with what is remembered of it, or as a file of unknown origin."""
+    """Make a module from source code, with what is stored about it; origin `file` if nothing is."""
     path = _note_path(toolbox, source)
     note = read_json(path, producer_command=f"rm {path}", kind=NOTE_KIND) if path.is_file() else {}
     return Module.model_validate({**note, "source": source, "class_name": class_name})
 
 
-def find_class(source: str, wanted: str = "Model") -> str:
-    """Name of the class of a file: `wanted`, or else the last class. Raises a GenlabError."""
-    names: list[str] = CLASS.findall(source)  # parsed in the sandbox alone
+def find_class(source: str) -> str:
+    """Find the name of a file's class: `Model`, or else the last class.
+
+    The file is searched as text, since only the sandbox may parse it. Raises a GenlabError for a
+    file without a class.
+    """
+    names: list[str] = CLASS.findall(source)
     if not names:
         raise GenlabError("code: it has no class; send a file with one torch.nn.Module")
-    return wanted if wanted in names else names[-1]
+    return "Model" if "Model" in names else names[-1]
 
 
-def show_summary(summary: ModelSummary) -> str:
-    """A summary as text, a layer per line."""
+def format_summary(summary: ModelSummary) -> str:
+    """Format a summary as a table, one layer per line."""
     if summary.failure:
         return summary.failure
     lines = [
@@ -161,17 +169,17 @@ def show_summary(summary: ModelSummary) -> str:
         f" {layer['parameters']:>10,}"
         for layer in summary.layers
     ]
-    adds = "unknown" if summary.multiply_adds is None else f"{summary.multiply_adds:,}"
+    header = f"{'layer':<28} {'type':<22} {'output':<22} {'parameters':>10}"
     total = f"parameters {summary.parameters or 0:,}, trainable {summary.trainable or 0:,}"
-    head = f"{'layer':<28} {'type':<22} {'output':<22} {'parameters':>10}"
-    return "\n".join([head, *lines, f"{total}, multiply-adds per item {adds}"])
+    operations = "unknown" if summary.multiply_adds is None else f"{summary.multiply_adds:,}"
+    return "\n".join([header, *lines, f"{total}, multiply-adds per item {operations}"])
 
 
 def describe_contract(task: str, shape: Sequence[int], outputs: int) -> str:
-    """What the methods of a module take and return. shape: channels, height, width."""
-    joined = ", ".join(map(str, shape))
+    """Describe what the methods of a module take and return. shape: channels, height, width."""
+    image_shape = ", ".join(map(str, shape))
     sides = ", ".join(map(str, shape[1:]))
-    return CONTRACT[task].format(shape=joined, outputs=outputs, sides=sides)
+    return CONTRACT[task].format(shape=image_shape, outputs=outputs, sides=sides)
 
 
 def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
@@ -188,11 +196,12 @@ def _ask_for_code(toolbox: Toolbox, config: ModelConfig) -> list[Message]:
 
 def _note_path(toolbox: Toolbox, source: str) -> Path:
     digest = hashlib.sha256(source.encode()).hexdigest()
-    return toolbox.workspace.experiments / WRITTEN / f"{digest}.json"
+    return toolbox.workspace.experiments / NOTES / f"{digest}.json"
 
 
-def _with_head(source: str, origin: str, faults: Sequence[str]) -> str:
-    """Source below comments that say who wrote it and what was wrong before."""
-    lines = [f"Written by: {origin}", *(" ".join(fault.split())[:160] for fault in faults)]
-    source = source.encode("utf-8", "replace").decode("utf-8")
-    return "".join(f"# {line}\n" for line in lines) + source
+def _add_header(source: str, origin: str, faults: Sequence[str]) -> str:
+    """Put comments above source code: who wrote it, and the faults of earlier versions."""
+    lines = [f"Written by: {origin}"]
+    lines += [" ".join(fault.split())[:160] for fault in faults]
+    header = "".join(f"# {line}\n" for line in lines)
+    return header + source.encode("utf-8", "replace").decode("utf-8")

@@ -1,8 +1,8 @@
 """The agent's nine tools.
 
-They act on the toolbox that is bound around them (`bind_toolbox`), or on the nearest workspace
-upwards of the current folder; every path is relative to that workspace and confined to it. Whatever
-a caller can correct is a `GenlabError` of one line.
+They act on the toolbox that is bound around them (`bind_toolbox`), or on the workspace that holds
+the current folder. Every path is relative to that workspace and cannot leave it. A mistake that the
+caller can correct raises a `GenlabError` of one line.
 """
 
 from collections.abc import Callable
@@ -36,8 +36,8 @@ __all__ = [
 ]  # fmt: skip
 
 TOOLS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
+    tool.__name__: tool
+    for tool in (
         read_file, write_file, bash_run, python_run, list_directory,
         create_pytorch_project_scaffold, pytorch_model_assembler, pytorch_model_summary,
         pytorch_quick_evaluator,

@@ -1,14 +1,14 @@
-"""Tools that run commands and scripts: in the sandbox, on a copy of the workspace.
+"""Tools that run commands and scripts in the sandbox, on a copy of the workspace.
 
-The copy holds nothing of the judge's (`files.is_protected`). What a command changed comes back file
-by file when it has ended, where `files.resolve_writable` allows it. Links, fifos, programs and
-importable files stay behind. A process that is killed in between leaves the workspace as it was.
+The copy has none of the judge's files (`files.is_protected`). When a command has ended, the files
+that it changed are copied back where `files.resolve_writable` allows it. Links, fifos, programs and
+importable files are left out. If this process is killed before that, the workspace stays as it was.
 
-pip runs outside of the sandbox, which has no network, where the parameter agent.allow_pip allows
-it: with names and versions of packages only, wheels only, so that no package's code runs, and no
-key in its environment. What is installed is imported in the sandbox alone. Not protected, so off by
-default: a language model chooses the name, which may be a squatted one; the index sees it; and
-nothing bounds the size of a wheel.
+pip runs outside of the sandbox, which has no network, and only where the parameter agent.allow_pip
+allows it. It takes names and versions of packages only, and wheels only, so that no package's code
+runs; its environment holds no key. Only code in the sandbox imports what it installs. It is off by
+default since some things are not protected: the language model chooses the name, which may be a
+squatted one; the index sees the name; and nothing limits the size of a wheel.
 """
 
 from __future__ import annotations  # signatures show annotations as they are written
@@ -49,8 +49,9 @@ def bash_run(command: str) -> str:
     `pip install` by itself works where the parameter agent.allow_pip allows it. The workspace keeps
     data files that it writes and source code in src, nothing else.
     """
-    if hit := PIP_INSTALL.match(command):
-        return _install(current_toolbox(), command[hit.end() :])
+    pip_install = PIP_INSTALL.match(command)
+    if pip_install:
+        return _install(current_toolbox(), command[pip_install.end() :])
     return _run(current_toolbox(), ["bash", "-c", command])
 
 
@@ -69,101 +70,120 @@ def python_run(script_path: str, *args: str) -> str:
 
 
 def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
+    """Run a command on a copy of the workspace; returns its output, notes and exit code.
+
+    folders: of the workspace, from which Python can import besides src.
+    """
     root = toolbox.workspace.root.resolve()
     readable = [root / PACKAGES] if (root / PACKAGES).is_dir() else []
-    place = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
+    copy = Path(tempfile.mkdtemp(prefix="genlab-command-")).resolve()
     try:
-        _copy(root, place)
-        before = _list(place)
-        sandbox = Sandbox(place, LIMITS, mode=toolbox.params.sandbox, readable=readable)
-        path = [SITE, *readable, place / "src", *(place / folder for folder in folders)]
-        done = sandbox.run(argv, env={"PYTHONPATH": os.pathsep.join(map(str, path))})
+        _copy(root, copy)
+        paths_before = _list_paths(copy)
+        sandbox = Sandbox(copy, LIMITS, mode=toolbox.params.sandbox, readable=readable)
+        python_path = [SITE, *readable, copy / "src", *(copy / folder for folder in folders)]
+        done = sandbox.run(argv, env={"PYTHONPATH": os.pathsep.join(map(str, python_path))})
         try:
-            notes = _bring_back(place, root, before)
+            notes = _copy_back(copy, root, paths_before)
         except (OSError, RecursionError):
             notes = ["nothing is kept: folders are nested too deeply"]
     finally:
-        remove_tree(place)
+        remove_tree(copy)
     if done.stopped_by is not None:
         notes = [f"stopped by the sandbox: {done.stopped_by}, after {done.seconds:.0f} s", *notes]
-    output = done.output.replace(f"{place}/", "").replace(str(place), ".").removesuffix("\n")
-    lines = [*([output] if output else []), *(f"[{note}]" for note in notes)]
-    return make_printable("\n".join([*lines, f"[exit code {done.exit_code}]"]))
+    output = done.output.replace(f"{copy}/", "").replace(str(copy), ".").removesuffix("\n")
+    lines = [output] if output else []
+    lines += [f"[{note}]" for note in notes]
+    lines.append(f"[exit code {done.exit_code}]")
+    return make_printable("\n".join(lines))
 
 
-def _copy(root: Path, place: Path) -> None:
-    """Copy what a command sees: no links, no special files, nothing of the judge's."""
+def _copy(root: Path, copy: Path) -> None:
+    """Copy what a command may see: no links, no special files, none of the judge's files."""
 
     def find_hidden(folder: str, names: list[str]) -> list[str]:
-        paths = [Path(folder, name) for name in names]
-        return [
-            path.name
-            for path in paths
-            if path.is_symlink()
-            or not (path.is_dir() or path.is_file())
-            or is_protected(path.relative_to(root))
-        ]
+        return [name for name in names if _is_hidden(Path(folder, name), root)]
 
-    shutil.copytree(root, place, ignore=find_hidden, dirs_exist_ok=True)
+    shutil.copytree(root, copy, ignore=find_hidden, dirs_exist_ok=True)
 
 
-def _list(place: Path) -> set[Path]:
-    """Relative paths of everything but the judge's; links are not followed."""
-    found = {path.relative_to(place) for path in place.rglob("*")}
-    return {path for path in found if not is_protected(path)}
+def _is_hidden(path: Path, root: Path) -> bool:
+    """Whether a command may not see a file or folder of the workspace."""
+    if path.is_symlink() or not (path.is_dir() or path.is_file()):
+        return True
+    return is_protected(path.relative_to(root))
 
 
-def _bring_back(place: Path, root: Path, before: set[Path]) -> list[str]:
-    """Write and remove in the workspace what a command did; a note for each file that is not kept.
+def _list_paths(folder: Path) -> set[Path]:
+    """List what lies below a folder, relative to it, but for the judge's; follows no links."""
+    paths = {path.relative_to(folder) for path in folder.rglob("*")}
+    return {path for path in paths if not is_protected(path)}
 
-    Nothing of the command runs any more, and what it left is not trusted: see `read_back`.
+
+def _copy_back(copy: Path, root: Path, paths_before: set[Path]) -> list[str]:
+    """Copy a command's changes to the workspace; returns a note for each file that is left out.
+
+    The command has ended, and the files that it left are not trusted: see `read_back`.
     """
-    left, notes = _list(place), list[str]()
-    for path in sorted(before - left, reverse=True):  # what is in a folder before the folder
-        with suppress(OSError):  # a folder that still holds something
+    paths_after = _list_paths(copy)
+    for path in sorted(paths_before - paths_after, reverse=True):  # a folder after its contents
+        with suppress(OSError):  # a folder that is not empty
             if (root / path).is_dir():
                 (root / path).rmdir()
             elif not find_fault(path):
                 (root / path).unlink()
-    for path in sorted(left):
-        if os.path.isdir(place / path) and not os.path.islink(place / path):
+    notes = list[str]()
+    for path in sorted(paths_after):
+        if os.path.isdir(copy / path) and not os.path.islink(copy / path):
             continue
         try:
-            data = read_back(place, path)
-            if path not in before or (root / path).read_bytes() != data:
+            data = read_back(copy, path)
+            if path not in paths_before or (root / path).read_bytes() != data:
                 write_bytes(resolve_writable(str(path)), data)
         except (GenlabError, OSError) as error:
             notes.append(f"not kept: {error}")
-    more = len(notes) - MAX_NOTES
-    return [*notes[:MAX_NOTES], *([f"and {more} more are not kept"] if more > 0 else [])]
+    omitted = len(notes) - MAX_NOTES
+    if omitted > 0:
+        notes = [*notes[:MAX_NOTES], f"and {omitted} more are not kept"]
+    return notes
 
 
 def _install(toolbox: Toolbox, packages: str) -> str:
     """Install packages into the workspace; returns pip's output and exit code.
 
-    Raises a GenlabError where that is not allowed, or where `packages` are anything else.
+    packages: the words after `pip install`. Raises a GenlabError where agent.allow_pip is off, and
+    for anything but names and versions.
     """
     if not toolbox.params.allow_pip:
         fix = "agent.allow_pip: true in params.yaml lets it install into the workspace"
         raise GenlabError(f"pip install is refused, code has no network here; {fix}")
     try:
-        wanted = [Requirement(word) for word in shlex.split(packages)]
+        requirements = [Requirement(word) for word in shlex.split(packages)]
     except (InvalidRequirement, ValueError) as error:  # an option, a path, a second command
         raise GenlabError(f"pip install: {' '.join(str(error).split())}; {PIP_FIX}") from error
-    if not wanted or any(each.url for each in wanted):
+    if not requirements or any(requirement.url for requirement in requirements):
         raise GenlabError(f"pip install: no package is named, or an address; {PIP_FIX}")
     target = toolbox.workspace.root.resolve() / PACKAGES
     argv = [
         sys.executable, "-I", "-m", "pip", "install", "--no-input", "--disable-pip-version-check",
-        "--only-binary=:all:", "--upgrade", "--target", str(target), "--", *map(str, wanted),
+        "--only-binary=:all:", "--upgrade", "--target", str(target), "--",
+        *map(str, requirements),
     ]  # fmt: skip
     with tempfile.TemporaryDirectory() as home:
         env = {"PATH": os.defpath, "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"}
         if mirror := os.environ.get("PIP_INDEX_URL"):
             env["PIP_INDEX_URL"] = mirror
         try:
-            done = subprocess.run(argv, env=env, cwd=home, stdin=DEVNULL, stdout=PIPE,
-                                  stderr=STDOUT, errors="replace", timeout=PIP_SECONDS)  # fmt: skip
+            done = subprocess.run(
+                argv,
+                env=env,
+                cwd=home,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                errors="replace",
+                timeout=PIP_SECONDS,
+            )
         except subprocess.TimeoutExpired as error:
             raise GenlabError(f"pip install took longer than {PIP_SECONDS:g} s") from error
     return f"{make_printable(done.stdout)}[exit code {done.returncode}]"

@@ -1,4 +1,4 @@
-"""The tool that trains and measures a model; `trials` has the training."""
+"""The tool that trains and measures a model; the training is in `library.trials`."""
 
 from __future__ import annotations  # signatures show annotations as they are written
 
@@ -14,13 +14,13 @@ from genlab.agent.registry import Attempt
 from genlab.agent.tools.files import read_file
 from genlab.core.errors import GenlabError
 
-STATED = ("dataset", "num_classes", "epochs", "stop_below")  # of an eval_config, beside the recipe
+NO_RECIPE = ("dataset", "num_classes", "epochs", "stop_below")  # keys of an eval_config
 CURVE_POINTS = 8
 DIGITS = 4  # significant, of what the tool returns
 
 
 class EvaluationFailedError(GenlabError):
-    """A model that was evaluated and has no numbers; `run_id` is its attempt in the registry."""
+    """A model was evaluated and has no numbers; `run_id` is its attempt in the registry."""
 
     def __init__(self, run_id: str, message: str) -> None:
         super().__init__(f"{run_id}: {message}")
@@ -46,7 +46,8 @@ def pytorch_quick_evaluator(
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
     if epochs is not None and not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
         raise GenlabError(f"eval_config.epochs must be a number over 0, got {epochs!r}")
-    recipe, notes = drop_fixed({k: v for k, v in eval_config.items() if k not in STATED})
+    stated = {key: value for key, value in eval_config.items() if key not in NO_RECIPE}
+    recipe, notes = drop_fixed(stated)
     training = parse_training(recipe)
     notes += find_contradictions(toolbox, eval_config)
     module = Module(source=source, class_name=model_class_name)
@@ -54,54 +55,58 @@ def pytorch_quick_evaluator(
     toolbox.evaluated_run_ids.append(attempt.run_id)
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")
-    return show_attempt(attempt)
+    return format_attempt(attempt)
 
 
-def show_attempt(attempt: Attempt) -> dict[str, Any]:
-    """The numbers of an attempt as the tool returns them, of few digits."""
+def format_attempt(attempt: Attempt) -> dict[str, Any]:
+    """Collect the numbers of an attempt as the tool returns them, rounded to a few digits."""
     seeds = [
         {"seed": result["seed"], **result["metrics"], "cut": result.get("cut", False)}
         for result in attempt.seeds
     ]
     first = attempt.seeds[0]
-    curve = first["curve"][:: max(1, len(first["curve"]) // CURVE_POINTS)]
-    shown = {
+    step = max(1, len(first["curve"]) // CURVE_POINTS)
+    numbers = {
         **attempt.metrics_summary,
         "standard_errors": first.get("errors", {}),
         "recall": first.get("recall") or [],
         "seeds": seeds,
-        "curve": curve,
+        "curve": first["curve"][::step],
     }
-    rounded: dict[str, Any] = _round(shown)
+    rounded: dict[str, Any] = _round(numbers)
     return {**rounded, "run_id": attempt.run_id, "notes": attempt.notes}
 
 
 def find_contradictions(toolbox: Toolbox, eval_config: Mapping[str, Any]) -> list[str]:
-    """What an eval_config states of data and budget, where the run has others."""
+    """List what an eval_config says about data and budget that is not so in this run."""
     data = toolbox.data
-    most = toolbox.settings.budget.examples
+    budget = toolbox.settings.budget.examples
     notes = list[str]()
     dataset = eval_config.get("dataset")
-    if dataset is not None and _letters(dataset) != _letters(data.name):
+    if dataset is not None and _normalise(dataset) != _normalise(data.name):
         notes.append(f"the run's data are {data.name}, not {str(dataset)[:60]!r}")
     classes = eval_config.get("num_classes")
     if classes not in (None, data.classes):
         notes.append(f"the run's data have {data.classes} classes, not {str(classes)[:60]!r}")
     epochs = eval_config.get("epochs")
-    if epochs is not None and (wanted := round(epochs * len(data.train))) != most:
-        notes.append(f"{epochs:g} epochs are {wanted:,} examples, the budget is {most:,}")
+    if epochs is not None:
+        examples = round(epochs * len(data.train))
+        if examples != budget:
+            notes.append(f"{epochs:g} epochs are {examples:,} examples, the budget is {budget:,}")
     return notes
 
 
-def _letters(name: object) -> str:
-    """The letters and digits of a name: Fashion-MNIST is fashion_mnist."""
+def _normalise(name: object) -> str:
+    """Reduce a name to its letters and digits, so that Fashion-MNIST equals fashion_mnist."""
     return "".join(filter(str.isalnum, str(name).lower()))
 
 
 def _round(value: Any) -> Any:
-    """Plain values with floats of few digits."""
+    """Round every float in plain values to a few significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, dict):
         return {key: _round(item) for key, item in value.items()}
-    return [_round(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_round(item) for item in value]
+    return value

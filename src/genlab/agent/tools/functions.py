@@ -1,4 +1,4 @@
-"""The tools for a language model: schemas of OpenAI's function calling, and calls by name."""
+"""The tools for a language model: schemas for OpenAI's function calling, and calls by name."""
 
 import inspect
 import json
@@ -20,33 +20,39 @@ MAX_RESULT = 20_000  # characters
 
 
 def function_schemas(task: str = "classify") -> list[dict[str, Any]]:
-    """All tools in the format of OpenAI's function calling, from signatures and docstrings.
+    """Describe all tools in the format of OpenAI's function calling.
 
-    model_config and eval_config are described as those of `task`.
+    Descriptions are the tools' docstrings. task: whose model_config and eval_config are described.
     """
     details = {"model_config": config_schema(task), "eval_config": recipe_schema(task)}
-    found = []
+    functions = []
     for name, tool in TOOLS.items():
         parameters = _arguments(name).model_json_schema()
         del parameters["title"]
         for argument, schema in parameters["properties"].items():
-            detailed = schema | details.get(argument, {})
-            parameters["properties"][argument] = {k: v for k, v in detailed.items() if k != "title"}
+            schema = schema | details.get(argument, {})
+            schema.pop("title", None)
+            parameters["properties"][argument] = schema
         description = " ".join(str(inspect.getdoc(tool)).split())
         function = {"name": name, "description": description, "parameters": parameters}
-        found.append({"type": "function", "function": function})
-    return found
+        functions.append({"type": "function", "function": function})
+    return functions
 
 
 def call(name: str, arguments: Mapping[str, Any]) -> str:
     """Call a tool with a language model's arguments; returns text or JSON, or `error: ...`.
 
-    A result of more than MAX_RESULT characters is cut, with a mark.
+    A result of more than MAX_RESULT characters is cut, with a mark. Raises a SetupError: only the
+    user can correct it.
     """
     try:
         result = _call(name, arguments)
-        text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
-        text = "done" if result is None else text
+        if result is None:
+            text = "done"
+        elif isinstance(result, str):
+            text = result
+        else:
+            text = json.dumps(result, ensure_ascii=False)
     except SetupError:
         raise
     except GenlabError as error:
@@ -54,12 +60,13 @@ def call(name: str, arguments: Mapping[str, Any]) -> str:
     except OSError as error:
         text = f"error: {describe_os_error(error)}"
     text = make_printable(text)
-    mark = f"\n[... cut at {MAX_RESULT} characters]"
-    return text if len(text) <= MAX_RESULT else text[:MAX_RESULT] + mark
+    if len(text) > MAX_RESULT:
+        return f"{text[:MAX_RESULT]}\n[... cut at {MAX_RESULT} characters]"
+    return text
 
 
 def run(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Call a tool outside of a run; `args` holds what stands for *args. Raises a GenlabError."""
+    """Call a tool outside of a run; `args` is a list for *args. Raises a GenlabError."""
     try:
         return _call(name, arguments)
     except BudgetSpentError as error:
@@ -71,24 +78,27 @@ def _call(name: str, arguments: Mapping[str, Any]) -> Any:
     if name not in TOOLS:
         raise GenlabError(f"no tool is called {name[:60]!r}; name one of {', '.join(TOOLS)}")
     model = _arguments(name)
-    known = [str(field.alias) for field in model.model_fields.values()]
+    parameters = [str(field.alias) for field in model.model_fields.values()]
     try:
-        checked = model.model_validate(dict(arguments))
+        validated = model.model_validate(dict(arguments))
     except ValidationError as error:
-        raise GenlabError(f"{name}: {list_violations(error, known)[0][1]}") from error
-    values = [value for _, value in checked]
-    several = values.pop() if "args" in known else []  # what stands for *args is the last one
-    return TOOLS[name](*values, *several)
+        raise GenlabError(f"{name}: {list_violations(error, parameters)[0][1]}") from error
+    values = [value for _, value in validated]
+    variable = values.pop() if "args" in parameters else []  # *args comes last in a signature
+    return TOOLS[name](*values, *variable)
 
 
 @cache
 def _arguments(name: str) -> type[BaseModel]:
-    """A model of a tool's arguments by alias; *args is a list."""
-    types, fields = get_type_hints(TOOLS[name]), dict[str, Any]()
+    """Make a pydantic model of a tool's arguments, by alias; *args is a list."""
+    types = get_type_hints(TOOLS[name])
+    fields = dict[str, Any]()
     for parameter in inspect.signature(TOOLS[name]).parameters.values():
-        kind, default = types[parameter.name], parameter.default
+        annotation = types[parameter.name]
+        default = ... if parameter.default is parameter.empty else parameter.default
         if parameter.kind is parameter.VAR_POSITIONAL:
-            kind, default = list[kind], []  # type: ignore[valid-type]
-        required = ... if default is parameter.empty else default
-        fields[f"{parameter.name}_"] = (kind, Field(required, alias=parameter.name))
+            annotation = list[annotation]  # type: ignore[valid-type]
+            default = []
+        # A field may not have the name of a method of BaseModel, hence the underscore.
+        fields[f"{parameter.name}_"] = (annotation, Field(default, alias=parameter.name))
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)

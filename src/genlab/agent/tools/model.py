@@ -1,4 +1,4 @@
-"""Tools that write and describe a model; `evaluation` has the one that trains it."""
+"""Tools that write and describe a model; the tool that trains it is in `evaluation`."""
 
 from __future__ import annotations  # signatures show annotations as they are written
 
@@ -49,8 +49,8 @@ def pytorch_model_summary(
     size = None if shape[-3:] == toolbox.data.shape else (channels, height, width)
     summary = toolbox.inspect(source, model_class_name, size)
     if summary.failure:
-        place = f"{model_script_path}: {model_class_name} fails for input_size {shape}"
-        raise GenlabError(f"{place}: {summary.failure}; correct the class or the size")
+        fault = f"{model_script_path}: {model_class_name} fails for input_size {shape}"
+        raise GenlabError(f"{fault}: {summary.failure}; correct the class or the size")
     analysis = modules.analyse(toolbox, modules.recall(toolbox, source, model_class_name))
-    text = modules.show_summary(summary)
+    text = modules.format_summary(summary)
     return {**summary.model_dump(mode="json"), "text": text, "analysis": analysis}
