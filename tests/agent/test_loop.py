@@ -28,7 +28,7 @@ from genlab.agent.loop import Loop, Progress
 from genlab.agent.planning.planner import Planner
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Draft, Registry, Review
-from genlab.agent.report import headline, numbers
+from genlab.agent.report import pick_headline, summarise
 from genlab.agent.run import run
 from genlab.agent.tool_loop import ToolLoop, shorten
 from genlab.agent.tools.functions import call
@@ -88,7 +88,7 @@ def test_a_run_of_the_scripted_model_is_complete(recorded: RunRecord) -> None:
     current = found.workspace.root / "src/models/current_model.py"
     assert current.read_text() == (folder / "model_code.py").read_text()
     assert found.spend["questions"] > 0
-    shown = headline(numbers(found))
+    shown = pick_headline(summarise(found))
     assert shown["attempts"] == 3
     assert shown["validation"] == pytest.approx(best.mean("val_loss"))
 

@@ -1,4 +1,4 @@
-"""The command line: a goal to work on, the tools one by one, and what looks after workspaces."""
+"""`genlab agent`: start and resume runs, call single tools, list and report workspaces."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from genlab.core.params import Params
 
 WORKSPACES = Path("workspaces")
-PARAMS = (  # options that replace params of the section agent
+OVERRIDES = (  # options that replace parameters of the section agent
     "mode", "backend", "gguf", "transcript", "max_iterations", "max_tokens", "max_cost",
     "max_seconds", "candidates", "device", "compare_with_search",
 )  # fmt: skip
 
 
 class GoalFirst(TyperGroup):
-    """A group whose first word may be a goal: what is no command is one for `run`."""
+    """A group of commands whose first word may be a goal instead, which means `run`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ("--help", "-h")):
@@ -41,11 +41,11 @@ app = typer.Typer(
     no_args_is_help=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Look for a network that reaches a goal: a sentence with a dataset and a number in it.
+    help="""Look for a network that reaches a goal: a sentence that names a dataset and a number.
 
 The agent plans models, writes them, trains them in a sandbox, and stops when the measured numbers
-reach the goal or a limit is reached. The same command resumes a run that was stopped. What is not
-given comes from params.yaml, section agent; `run --help` lists the options.
+reach the goal or a limit is reached. The same command resumes a run that was stopped. Defaults come
+from params.yaml, section agent; `run --help` lists the options.
 
     # with the small model on this machine: no key, no network
     genlab agent "simple CNN for Fashion-MNIST, > 80 % accuracy"
@@ -63,7 +63,7 @@ Named = Annotated[Path | None, Argument(help="Workspace, by folder or name. [def
 
 
 @app.command("run")
-def work(
+def run_goal(
     context: typer.Context,
     goal: Annotated[str, Argument(help='With a number: "CNN for MNIST, > 99 % accuracy".')] = "",
     dataset: Annotated[str | None, Option(help="Name, or path:FOLDER for own images.")] = None,
@@ -77,13 +77,13 @@ def work(
     tools_model: Annotated[str | None, Option(help="Model that writes code.")] = None,
     gguf: Annotated[str | None, Option(help="GGUF file for the embedded backend.")] = None,
     transcript: Annotated[str | None, Option(help="Journal that is replayed.")] = None,
-    max_iterations: Annotated[int | None, Option(help="Most attempts.")] = None,
-    max_parameters: Annotated[int | None, Option(help="Most parameters of a model.")] = None,
-    training_seconds: Annotated[float | None, Option(help="Most seconds per training.")] = None,
-    max_tokens: Annotated[int | None, Option(help="Most tokens; 0 = no limit.")] = None,
-    max_cost: Annotated[float | None, Option(help="Most dollars; 0 = no limit.")] = None,
+    max_iterations: Annotated[int | None, Option(help="Maximum number of attempts.")] = None,
+    max_parameters: Annotated[int | None, Option(help="Maximum parameters of a model.")] = None,
+    training_seconds: Annotated[float | None, Option(help="Maximum seconds per training.")] = None,
+    max_tokens: Annotated[int | None, Option(help="Maximum tokens; 0 = no limit.")] = None,
+    max_cost: Annotated[float | None, Option(help="Maximum dollars; 0 = no limit.")] = None,
     max_seconds: Annotated[
-        float | None, Option(help="Most seconds until a round begins; 0 = no limit.")
+        float | None, Option(help="Seconds after which no round begins; 0 = no limit.")
     ] = None,
     candidates: Annotated[int | None, Option(help="Proposals per round.")] = None,
     device: Annotated[str | None, Option(help="auto, cpu or cuda.")] = None,
@@ -91,12 +91,12 @@ def work(
         bool | None, Option("--compare/--no-compare", help="Give random search the same budget.")
     ] = None,
     seed: Annotated[int | None, Option(help="Seed of search and of the models.")] = None,
-    data: Annotated[Path, Option(help="Folder of the datasets' folders.")] = Path("data"),
+    data: Annotated[Path, Option(help="Folder that holds the datasets' folders.")] = Path("data"),
     workspaces: Folder = WORKSPACES,
     fresh: Annotated[bool, Option("--fresh", help="Begin a new workspace.")] = False,
     yes: Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Work on GOAL; what is not given here comes from params.yaml, section agent.
+    """Look for a network that reaches GOAL; defaults come from params.yaml, section agent.
 
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
@@ -107,16 +107,25 @@ def work(
     from genlab.agent.workspace import open_workspace
 
     params = _read_params(context.params)
-    wanted, is_read = read_goal(
-        goal, params.agent, workspaces, own_datasets=params.own_images, seed=params.seed, note=print_line,
-        dataset=dataset, metric=metric, at_least=at_least, at_most=at_most,
-        max_parameters=max_parameters, max_seconds=training_seconds,
-    )  # fmt: skip
-    params = _read_params(context.params, wanted)
-    settings = Settings(wanted, params.agent, params.seed, data=data)
+    parsed_goal, is_read = read_goal(
+        goal,
+        params.agent,
+        workspaces,
+        own_datasets=params.own_images,
+        seed=params.seed,
+        note=print_line,
+        dataset=dataset,
+        metric=metric,
+        at_least=at_least,
+        at_most=at_most,
+        max_parameters=max_parameters,
+        max_seconds=training_seconds,
+    )
+    params = _read_params(context.params, parsed_goal)
+    settings = Settings(parsed_goal, params.agent, params.seed, data=data)
     _confirm(settings, yes=yes, is_read=is_read)
     check_settings(settings)
-    workspace = open_workspace(workspaces, wanted, settings.key, fresh=fresh)
+    workspace = open_workspace(workspaces, parsed_goal, settings.key, fresh=fresh)
     typer.echo(f"workspace: {workspace.root}")
     path = run(settings, workspace)
     typer.echo(f"{path}: {read_run(workspace).summary_line}")
@@ -132,13 +141,14 @@ def resume(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
     from genlab.agent.run import check_settings, run
     from genlab.agent.workspace import find_workspace, read_key
 
-    found = find_workspace(workspaces, workspace)
-    settings = read_run(found).settings
+    project = find_workspace(workspaces, workspace)
+    settings = read_run(project).settings
     check_settings(settings)
-    if read_key(found.root) not in (settings.key, settings.stage_key):
+    if read_key(project.root) not in (settings.key, settings.stage_key):
         fault = "code or data have changed since the run began, so that attempts do not compare"
-        raise GenlabError(f"{found.root}: {fault}; begin a new run: genlab agent GOAL --fresh")
-    typer.echo(f"{run(settings, found)}: {read_run(found).summary_line}")
+        raise GenlabError(f"{project.root}: {fault}; begin a new run: genlab agent GOAL --fresh")
+    path = run(settings, project)
+    typer.echo(f"{path}: {read_run(project).summary_line}")
 
 
 @app.command()
@@ -163,29 +173,31 @@ def tool(
             typer.echo(f"{schema['function']['name']}: {schema['function']['description']}")
         return
     try:
-        stated = dict(json.loads(arguments))
+        values = dict(json.loads(arguments))
     except (TypeError, ValueError) as error:
         raise GenlabError(f"arguments must be a JSON object, got {arguments[:60]}") from error
     with ExitStack() as stack:
         if name != tools.create_pytorch_project_scaffold.__name__:  # which makes a workspace
-            box = Toolbox.from_workspace(find_workspace(workspaces, workspace))
-            stack.enter_context(tools.bind_toolbox(stack.enter_context(box)))
-        found = run(name, stated)
-    text = found if isinstance(found, str) else json.dumps(found, indent=2)
-    typer.echo("done" if found is None else make_printable(text))
+            toolbox = Toolbox.from_workspace(find_workspace(workspaces, workspace))
+            stack.enter_context(toolbox)
+            stack.enter_context(tools.bind_toolbox(toolbox))
+        result = run(name, values)
+    text = result if isinstance(result, str) else json.dumps(result, indent=2)
+    typer.echo("done" if result is None else make_printable(text))
 
 
 @app.command("report")
-def report_on(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
+def write_report(workspace: Named = None, workspaces: Folder = WORKSPACES) -> None:
     """Write report and registry.json again, without an LLM and without training."""
     from genlab.agent import report
     from genlab.agent.record import read_run
     from genlab.agent.registry import Registry
     from genlab.agent.workspace import find_workspace
 
-    found = find_workspace(workspaces, workspace)
-    Registry(found).write()
-    typer.echo(f"{report.write(found)}: {read_run(found).summary_line}")
+    project = find_workspace(workspaces, workspace)
+    Registry(project).write()
+    path = report.write(project)
+    typer.echo(f"{path}: {read_run(project).summary_line}")
 
 
 @app.command("list")
@@ -194,35 +206,37 @@ def list_all(workspaces: Folder = WORKSPACES) -> None:
     from genlab.agent.record import RUN, read_run
     from genlab.agent.workspace import Workspace, list_workspaces
 
-    found = list_workspaces(workspaces)
-    if not found:
+    roots = list_workspaces(workspaces)
+    if not roots:
         typer.echo(f"{workspaces} holds no workspace; begin one with: genlab agent GOAL")
-    for workspace in map(Workspace, found):
+    for root in roots:
+        workspace = Workspace(root)
+        line = "nothing has run yet"
         try:
-            begun = (workspace.experiments / RUN).exists()
-            line = read_run(workspace).summary_line if begun else "nothing has run yet"
+            if (workspace.experiments / RUN).exists():
+                line = read_run(workspace).summary_line
         except GenlabError as error:
             line = str(error)
         typer.echo(f"{workspace.root}: {line}")
 
 
 def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
-    """Show a goal, what of its sentence is enforced and what is not, and ask on a terminal.
+    """Show a goal with the words that are enforced and those that are not; ask on a terminal.
 
-    is_read: whether the planner has read it, which without a terminal needs yes.
+    is_read: whether a language model has read the goal; without a terminal that needs --yes.
     """
     from genlab.agent.goals.goal import explain_error, quote_enforced, quote_unenforced
 
     goal = settings.goal
     backend = settings.params.backend
-    others = "passed on to the planner, not enforced"
+    unenforced = "passed on to the planner, not enforced"
     if backend in ("search", "replay"):
-        others = f"not enforced, and with backend {backend} no planner reads it"
+        unenforced = f"not enforced, and with backend {backend} no planner reads it"
     lines = {
         "goal, as the planner reads it" if is_read else "goal": goal.description,
         "an error rate is judged as accuracy": explain_error(goal),
         "enforced": quote_enforced(goal),
-        others: quote_unenforced(goal),
+        unenforced: quote_unenforced(goal),
     }
     for name, words in lines.items():
         if words:
@@ -237,23 +251,32 @@ def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
 
 
 def _read_params(options: dict[str, Any], goal: Goal | None = None) -> Params:
-    """The parameters of params.yaml with the options that were given, and those of a goal."""
+    """Read params.yaml, and replace what the command line's options and the goal state."""
     from genlab.core.params import load_params, parse_params
 
-    content, given = load_params().model_dump(), {k: v for k, v in options.items() if v is not None}
-    agent = content["agent"] | {name: given[name] for name in PARAMS if name in given}
+    content = load_params().model_dump()
+    stated = {name: value for name, value in options.items() if value is not None}
+    agent = content["agent"]
+    for name in OVERRIDES:
+        if name in stated:
+            agent[name] = stated[name]
     if goal:
-        agent |= {"goal": goal.text, "dataset": goal.dataset}
-        limits = {"max_parameters": goal.max_parameters, "time_limit": goal.max_seconds}
-        agent |= {name: value for name, value in limits.items() if value is not None}
+        agent["goal"] = goal.text
+        agent["dataset"] = goal.dataset
+        if goal.max_parameters is not None:
+            agent["max_parameters"] = goal.max_parameters
+        if goal.max_seconds is not None:
+            agent["time_limit"] = goal.max_seconds
     for role in ("planning", "tools"):
-        names = {"base_url": "base_url", "model": f"{role}_model"}
-        agent[role] |= {name: given[each] for name, each in names.items() if each in given}
-    content |= {"agent": agent, "seed": given.get("seed", content["seed"])}
+        for key, option in (("base_url", "base_url"), ("model", f"{role}_model")):
+            if option in stated:
+                agent[role][key] = stated[option]
+    content["seed"] = stated.get("seed", content["seed"])
     try:
         return parse_params(content, "options")
-    except GenlabError as error:  # name the options that were typed
+    except GenlabError as error:  # name the option instead of the parameter
         fault = str(error)
-        for name in (name for name in PARAMS if name in given):
-            fault = fault.replace(f"agent.{name} ", f"--{name.replace('_', '-')} ")
+        for name in OVERRIDES:
+            if name in stated:
+                fault = fault.replace(f"agent.{name} ", f"--{name.replace('_', '-')} ")
         raise GenlabError(fault) from error

@@ -1,8 +1,8 @@
-"""Random search with the budget of a run: what a planner has to be better than.
+"""Random search with the budget of a run: the baseline that a planner has to beat.
 
-Its attempts depend on the goal, the budget, the evaluator and the seed alone, so that the first n
-of them are the same for every run towards a goal. Stage agent_search draws them once. A run takes
-as many as it has made itself, and has those drawn in its own workspace that the stage lacks.
+Its attempts depend on goal, budget, evaluator and seed alone, so that the first n of them are the
+same for every run towards a goal. Stage agent_search makes them once. A run is compared with as
+many of them as it has made itself; if the stage has too few, the run searches in its own workspace.
 """
 
 import os
@@ -24,18 +24,18 @@ from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, 
 from genlab.agent.workspace import PROJECT, SEARCH, Workspace, create_project, read_key
 from genlab.core.errors import GenlabError
 
-STAGE = "agent_search"  # and the folder that it writes, beside the datasets' folders
-MAX_STAGE_ATTEMPTS = (
-    20  # attempts of the stage; runs that make more of them draw the others themselves
-)
-FILES = (CODE, CONFIG_FILE, SUMMARY, WEIGHTS)
+STAGE = "agent_search"  # name of the stage, and of its folder beside the datasets' folders
+MAX_STAGE_ATTEMPTS = 20  # a run that makes more attempts searches for the others itself
+ATTEMPT_FILES = (CODE, CONFIG_FILE, SUMMARY, WEIGHTS)
 
 
 def find_finished_searches(settings: Settings) -> list[Workspace]:
-    """The workspace that stage agent_search has written, where it was for these settings."""
-    drawn = Workspace(settings.data / STAGE)
-    fits = (drawn.root / PROJECT).is_file() and read_key(drawn.root) == settings.search_key
-    return [drawn] if fits else []
+    """Find the workspace that stage agent_search wrote for these settings: one, or none."""
+    workspace = Workspace(settings.data / STAGE)
+    written = (workspace.root / PROJECT).is_file()
+    if written and read_key(workspace.root) == settings.search_key:
+        return [workspace]
+    return []
 
 
 def search(
@@ -45,26 +45,28 @@ def search(
     progress: Progress,
     sources: Sequence[Workspace] = (),
 ) -> list[Attempt]:
-    """Make so many attempts by random search; resumes what is in the workspace.
+    """Make a number of attempts by random search; resumes a search in the workspace.
 
-    Reaching the goal early does not end it. sources: whose trainings are not repeated.
+    It goes on after the goal is met. sources: workspaces whose finished trainings are taken.
     """
     limits = {"max_iterations": attempts, "patience": max(1, attempts), "max_seconds": 0.0}
     settings = problem.settings
     params = settings.params.model_copy(update=limits)
-    alone = replace(problem, settings=replace(settings, params=params, stop_at_goal=False))
+    search_settings = replace(settings, params=params, stop_at_goal=False)
+    search_problem = replace(problem, settings=search_settings)
     Registry(workspace).recover()
-    with Toolbox(workspace, alone.settings, None, sources=sources) as toolbox:
-        loop = SearchLoop(alone, toolbox, progress, None, planner=Planner(alone))
+    with Toolbox(workspace, search_settings, sources=sources) as toolbox:
+        planner = Planner(search_problem)
+        loop = SearchLoop(search_problem, toolbox, progress, None, planner=planner)
         loop.run()
     Registry(workspace).unnumber_others(loop.attempts)
     return loop.attempts
 
 
 def open_search_workspace(root: Path, settings: Settings) -> Workspace:
-    """The workspace of a search in the folder `root`, begun again where its key is another."""
+    """Open the workspace of a search; one of another key is removed and created again."""
     if not (root / PROJECT).exists() or read_key(root) != settings.search_key:
-        shutil.rmtree(root, ignore_errors=True)  # of other code, or killed at its beginning
+        shutil.rmtree(root, ignore_errors=True)  # of other code, or killed while it was created
         create_project(root, settings.goal, settings.search_key)
     return Workspace(root)
 
@@ -72,21 +74,24 @@ def open_search_workspace(root: Path, settings: Settings) -> Workspace:
 def run_search_baseline(
     problem: Problem, workspace: Workspace, attempts: int, progress: Progress
 ) -> None:
-    """Have so many attempts of search in the folder `search` of a run's workspace."""
+    """Fill the folder `search` of a run's workspace with a number of attempts of random search.
+
+    They are copied from the stage's workspace where it has enough, and made otherwise.
+    """
     settings = problem.settings
-    beside = open_search_workspace(workspace.root / SEARCH, settings)
+    target = open_search_workspace(workspace.root / SEARCH, settings)
     sources = find_finished_searches(settings)
     for source in sources:
-        drawn = Registry(source).read_attempts()[:attempts]
-        if len(drawn) == attempts:
-            copy_attempts(drawn, source, beside)
-            Registry(beside).unnumber_others(drawn)
+        finished = Registry(source).read_attempts()[:attempts]
+        if len(finished) == attempts:
+            copy_attempts(finished, source, target)
+            Registry(target).unnumber_others(finished)
             return
 
-    def tell(line: str) -> None:
+    def show(line: str) -> None:
         progress(f"search: {line.strip()}")
 
-    search(problem, beside, attempts, tell, [workspace, *sources])
+    search(problem, target, attempts, show, [workspace, *sources])
 
 
 def copy_attempts(attempts: Sequence[Attempt], source: Workspace, target: Workspace) -> None:
@@ -97,23 +102,23 @@ def copy_attempts(attempts: Sequence[Attempt], source: Workspace, target: Worksp
 
 
 def write_stage_workspace(settings: Settings, workspace: Workspace, target: Path) -> list[Attempt]:
-    """Write the attempts of search as a workspace that holds neither clock nor date.
+    """Write the attempts of a search as a workspace without times and dates.
 
-    So the same parameters give the same bytes. Returns the attempts as they were written.
+    The same parameters give the same bytes. Returns the attempts as they were written.
     """
-    part = target.with_name(f".{target.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    drawn = create_project(part, settings.goal, settings.search_key)
-    registry = Registry(drawn)
+    unfinished = target.with_name(f".{target.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    stage_workspace = create_project(unfinished, settings.goal, settings.search_key)
+    registry = Registry(stage_workspace)
     attempts = Registry(workspace).read_numbered()
-    names = {attempt.run_id: f"search_{attempt.number:04d}" for attempt in attempts}
+    run_ids = {attempt.run_id: f"search_{attempt.number:04d}" for attempt in attempts}
     for attempt in attempts:
-        folder = drawn.experiments / names[attempt.run_id]
+        folder = stage_workspace.experiments / run_ids[attempt.run_id]
         copy_files(workspace.root / attempt.experiment_dir, folder)
         changes: dict[str, Any] = {
             "run_id": folder.name,
-            "experiment_dir": drawn.relative(folder),
-            "parent": names.get(attempt.parent, ""),
+            "experiment_dir": stage_workspace.relative(folder),
+            "parent": run_ids.get(attempt.parent, ""),
             "timestamp": "",
             "wall_seconds": 0.0,
             "seeds": [{**result, "seconds": 0.0} for result in attempt.seeds],
@@ -125,14 +130,14 @@ def write_stage_workspace(settings: Settings, workspace: Workspace, target: Path
     registry.write()
     registry.path.with_suffix(".lock").unlink(missing_ok=True)
     shutil.rmtree(target, ignore_errors=True)
-    part.rename(target)
+    unfinished.rename(target)
     return Registry(Workspace(target)).read_attempts()
 
 
 def copy_files(source: Path, target: Path) -> None:
-    """Copy code, config, summary and weights of an attempt, where there are any."""
+    """Copy those of an attempt's files that exist: code, config, summary and weights."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in FILES:
+    for name in ATTEMPT_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
 

@@ -1,7 +1,7 @@
-"""The report of a run, `experiments/report.md` and `report.html`, and what the pipeline keeps.
+"""The report of a run, `experiments/report.md` and `report.html`, and the stage's snapshot.
 
-Words of a language model are in it: everything is escaped, and the page runs no script. The
-pipeline's numbers hold neither clock nor run_id, so that the same parameters give the same metrics.
+A report quotes a language model, so all text is escaped and the page runs no script. The snapshot's
+numbers hold neither times nor run_ids: the same parameters give the same metrics.
 """
 
 import base64
@@ -9,7 +9,6 @@ import math
 import re
 import statistics
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +22,34 @@ from genlab.agent.registry import CODE, CONFIG_FILE, WEIGHTS, Attempt
 from genlab.agent.workspace import JOURNAL, SAMPLES, Workspace
 from genlab.core.io import write_bytes, write_json, write_text
 
-MARKDOWN, PAGE, PLOT = "report.md", "report.html", "progress.png"
+MARKDOWN = "report.md"
+PAGE = "report.html"
+PLOT = "progress.png"
 PICTURE = "samples.png"  # of a generative model
-LONGEST = 600  # characters of a remark
+MAX_CHARACTERS = 600  # of a quoted text
 HEIGHT = 4.2  # inches of the figure
 Images = npt.NDArray[np.uint8]
 
 
 def write(workspace: Workspace) -> Path:
-    """Write figure, markdown and page; returns the page's path."""
+    """Write the report's figures, markdown and page; returns the page's path."""
     from markdown_it import MarkdownIt
 
-    run, folder = read_run(workspace), workspace.experiments
+    run = read_run(workspace)
+    folder = workspace.experiments
     draw_progress(folder / PLOT, run)
-    path = workspace.root / run.best.experiment_dir / CODE if run.best else Path()
-    code = path.read_text(encoding="utf-8") if path.is_file() else ""
+    code = ""
+    if run.best is not None:
+        path = workspace.root / run.best.experiment_dir / CODE
+        code = path.read_text(encoding="utf-8") if path.is_file() else ""
     samples = (folder / SAMPLES).is_file()
     if samples:
         draw_samples(folder / PICTURE, np.load(folder / SAMPLES, allow_pickle=False))
-    text = _render("report.md.j2", run=run, code=code, samples=samples)
-    write_text(folder / MARKDOWN, text)
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    for name in (PLOT, PICTURE) if samples else (PLOT,):
+    markdown = _render("report.md.j2", run=run, code=code, samples=samples)
+    write_text(folder / MARKDOWN, markdown)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    figures = (PLOT, PICTURE) if samples else (PLOT,)
+    for name in figures:
         figure = base64.b64encode((folder / name).read_bytes()).decode()
         body = body.replace(f'src="{name}"', f'src="data:image/png;base64,{figure}"')
     write_text(folder / PAGE, _render("report.html.j2", title=run.settings.goal.text, body=body))
@@ -61,51 +66,57 @@ def _render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "number": number,
-        "text": text,
-        "fenced": fenced,
+        "format_number": format_number,
         "format_counts": format_counts,
+        "escape_markdown": escape_markdown,
+        "fence_code": fence_code,
     }
     return environment.get_template(template).render(**values)
 
 
-def number(value: Any) -> str:
-    """A number for people; a dash where there is none."""
+def format_number(value: Any) -> str:
+    """Format a number with four digits, or without decimals from 1,000 on; a dash for None."""
     if not isinstance(value, int | float):
         return "–"
-    whole = isinstance(value, int) or abs(value) >= 1000
-    return f"{value:,.0f}" if whole else f"{value:.4g}"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
 
 
-def format_counts(found: dict[str, int]) -> str:
-    """Counts in a row."""
-    return ", ".join(f"{name} {count}" for name, count in found.items()) or "none"
+def format_counts(counts: dict[str, int]) -> str:
+    """Format counts with their names in a line."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
 
 
-def text(words: object) -> str:
-    """Words of others in markdown: on one line of bounded length, without effect of their signs."""
-    line = " ".join(str(words).split())
-    line = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-    plain = re.sub(r"([\\`*_\[\]<|~&$])", r"\\\1", line)
-    # What would begin a heading or a list; digits cannot be escaped, the sign after them can.
-    return re.sub(r"^(\d+(?=[.)])|(?=[#>+-]))", r"\1\\", plain)
+def escape_markdown(text: object) -> str:
+    """Escape text of others for markdown, on one line of bounded length."""
+    line = " ".join(str(text).split())
+    if len(line) > MAX_CHARACTERS:
+        line = line[: MAX_CHARACTERS - 1] + "…"
+    escaped = re.sub(r"([\\`*_\[\]<|~&$])", r"\\\1", line)
+    # What would begin a heading or a list: digits cannot be escaped, the sign after them can.
+    return re.sub(r"^(\d+(?=[.)])|(?=[#>+-]))", r"\1\\", escaped)
 
 
-def fenced(code: str, language: str = "") -> str:
-    """Code in a fence that nothing in it can close."""
-    longest = max((len(run) for run in re.findall(r"`+", code)), default=0)
+def fence_code(code: str, language: str = "") -> str:
+    """Put code into a markdown fence that is longer than any run of backticks in it."""
+    longest = max((len(backticks) for backticks in re.findall(r"`+", code)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{code.rstrip()}\n{fence}"
 
 
 def trace_best(attempts: Sequence[Attempt], goal: Goal) -> list[tuple[int, float]]:
-    """Numbers of the attempts from the first measured one on, and the best mean up to each."""
-    scores = accumulate((goal.score(each.mean(goal.metric)) for each in attempts), max)
-    return [
-        (each.number, goal.score(score))  # the score of a score is the value
-        for each, score in zip(attempts, scores, strict=True)
-        if score > -math.inf
-    ]
+    """Return the curve of the best mean so far: number of an attempt, best mean up to it.
+
+    It begins at the first attempt that has a number.
+    """
+    curve = list[tuple[int, float]]()
+    best_score = -math.inf
+    for attempt in attempts:
+        best_score = max(best_score, goal.score(attempt.mean(goal.metric)))
+        if best_score > -math.inf:
+            curve.append((attempt.number, goal.score(best_score)))  # a score's score is the value
+    return curve
 
 
 def draw_progress(path: Path, run: RunRecord) -> None:
@@ -117,32 +128,43 @@ def draw_progress(path: Path, run: RunRecord) -> None:
     goal = run.settings.goal
     with figure_file(path, HEIGHT) as figure:
         axes = figure.add_subplot()
-        last = max(len(run.attempts), len(run.search), 1) + 0.5
+        right_edge = max(len(run.attempts), len(run.search), 1) + 0.5
         label = f"goal: {goal.threshold:g}"
         axes.axhline(goal.threshold, color=ORANGE, linestyle="--", label=label)
         for attempts, colour, style, label in (
             (run.search, MUTED, ":", "search alone, best so far"),
             (run.attempts, BLUE, "-", "best so far"),
         ):
-            if points := trace_best(attempts, goal):
-                x, y = zip(*points, (last, points[-1][1]), strict=True)
+            curve = trace_best(attempts, goal)
+            if curve:
+                x = [*(number for number, _ in curve), right_edge]
+                y = [*(mean for _, mean in curve), curve[-1][1]]
                 axes.step(x, y, where="post", color=colour, linestyle=style, label=label)
-        for origin, marker, who in (("llm", "o", "the LLM"), ("search", "^", "search")):
-            chosen = [each for each in run.attempts if each.origin == origin]
-            rows = {each.number: values for each in chosen if (values := each.values(goal.metric))}
-            if rows:
-                means = [statistics.fmean(values) for values in rows.values()]
-                axes.plot([*rows], means, marker, color=INK, label=f"planned by {who}")
-                low, high = map(min, rows.values()), map(max, rows.values())
-                axes.vlines([*rows], [*low], [*high], color=INK, linewidth=1.2)
+        for origin, marker, planner in (("llm", "o", "the LLM"), ("search", "^", "search")):
+            numbers = list[int]()
+            values_of_attempts = list[list[float]]()
+            for attempt in run.attempts:
+                values = attempt.values(goal.metric)
+                if attempt.origin == origin and values:
+                    numbers.append(attempt.number)
+                    values_of_attempts.append(values)
+            if numbers:
+                means = [statistics.fmean(values) for values in values_of_attempts]
+                axes.plot(numbers, means, marker, color=INK, label=f"planned by {planner}")
+                lows = [min(values) for values in values_of_attempts]
+                highs = [max(values) for values in values_of_attempts]
+                axes.vlines(numbers, lows, highs, color=INK, linewidth=1.2)
         axes.set(xlabel="attempt", ylabel=f"{METRICS[goal.metric].label}, validation")
-        axes.set_xlim(0.5, last)
+        axes.set_xlim(0.5, right_edge)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         figure.legend(loc="outside lower center", ncols=3)
 
 
 def draw_samples(path: Path, draws: Images) -> None:
-    """Draw samples of a generative model to a PNG. draws: uint8 (n, height, width, channels)."""
+    """Draw samples of a generative model to a PNG.
+
+    draws: (count, height, width, channels) uint8.
+    """
     from genlab.evaluation.figures.image_grids import draw_image_samplers
 
     draw_image_samplers(path, {"samples of the best model, z ~ N(0, I)": draws})
@@ -155,39 +177,40 @@ def write_snapshot(
 
     metrics: file of the headline, at most five numbers. results: file of all numbers.
     """
-    run, best = read_run(workspace), Path()
+    run = read_run(workspace)
     files = [workspace.experiments / name for name in (MARKDOWN, PAGE, PLOT, PICTURE)]
     if run.best is not None:
-        best = workspace.root / run.best.experiment_dir
-        files += [best / name for name in (CODE, CONFIG_FILE, WEIGHTS)]
+        folder = workspace.root / run.best.experiment_dir
+        files += [folder / name for name in (CODE, CONFIG_FILE, WEIGHTS)]
     for path in (*files, workspace.root / JOURNAL):
         if path.exists():
             write_bytes(output / path.name, path.read_bytes())
-        else:  # search has no journal: that of an older run must not stand for it
+        else:  # search has no journal: that of an older run must not stay in its place
             (output / path.name).unlink(missing_ok=True)
     write_bytes(plots / PLOT, (workspace.experiments / PLOT).read_bytes())
-    found = numbers(run)
-    write_json(results, found)
-    write_json(metrics, headline(found))
+    summary = summarise(run)
+    write_json(results, summary)
+    write_json(metrics, pick_headline(summary))
     return run
 
 
-def headline(found: dict[str, Any]) -> dict[str, Any]:
-    """The five numbers that `dvc metrics diff` compares; found: what `numbers` returns."""
-    best = found.get("best", {})
+def pick_headline(summary: dict[str, Any]) -> dict[str, Any]:
+    """Pick the five numbers that `dvc metrics diff` compares from what `summarise` returns."""
+    best = summary.get("best", {})
     return {
-        "passed": found["reached"],
+        "passed": summary["reached"],
         "validation": best.get("validation", {}).get("mean"),
-        "test": best.get("test", {}).get(found["metric"]),
+        "test": best.get("test", {}).get(summary["metric"]),
         "parameters": best.get("parameters"),
-        "attempts": found["attempts"],
+        "attempts": summary["attempts"],
     }
 
 
-def numbers(run: RunRecord) -> dict[str, Any]:
-    """All numbers of a run."""
-    goal, best = run.settings.goal, run.best
-    found: dict[str, Any] = {
+def summarise(run: RunRecord) -> dict[str, Any]:
+    """Summarise a run in numbers, as results/agent.json holds them."""
+    goal = run.settings.goal
+    best = run.best
+    summary: dict[str, Any] = {
         "goal": goal.description,
         "metric": goal.metric,
         "verdict": run.verdict,
@@ -202,7 +225,7 @@ def numbers(run: RunRecord) -> dict[str, Any]:
     if best is not None:
         values = best.values(goal.metric)
         spread = {"mean": statistics.mean(values), "min": min(values), "max": max(values)}
-        found["best"] = {
+        summary["best"] = {
             "attempt": best.number,
             "planned_by": best.origin,
             "written_by": best.code_origin,
@@ -212,5 +235,5 @@ def numbers(run: RunRecord) -> dict[str, Any]:
             "test": best.test,
         }
     if run.comparison is not None:
-        found["minus_search"] = run.comparison
-    return found
+        summary["minus_search"] = run.comparison
+    return summary

@@ -1,7 +1,7 @@
 """Mode `tools`: the planning model chooses the next tool by function calling.
 
-It has the budgets, the sandbox and the judge of the loop. What the evaluator measures enters the
-registry, and the numbers there decide; the model cannot write them.
+Budgets, sandbox and judge are those of mode `loop`. The evaluator writes its numbers to the
+registry, where the model cannot write, and these numbers decide.
 """
 
 import json
@@ -25,7 +25,7 @@ from genlab.agent.tools.functions import call, function_schemas
 from genlab.llm.chat import BudgetSpentError, LLMFailure, Message, ToolCall
 from genlab.llm.journal import Journal
 
-CALLS_PER_ATTEMPT = 20  # tool calls for every attempt that is allowed, at most
+CALLS_PER_ATTEMPT = 20  # maximum number of tool calls, per attempt of max_iterations
 WRITER = "write_file"
 SHORTENED = "[shortened: an old result]"
 REMINDER = "Nothing has been evaluated yet. Call a tool."
@@ -45,71 +45,84 @@ left to try, answer in words without a call."""
 
 @dataclass
 class ToolLoop(AgentRun):
-    """A run in which the planning model calls the tools. calls: of tools so far."""
+    """A run in which the planning model calls the tools. calls: number of calls so far."""
 
     session: Journal
     calls: int = 0
 
     def run(self) -> str:
         """Work until the goal or a limit is reached; returns the verdict."""
-        params = self.settings.params
-        task = [describe_problem(self.problem), FORMAT[self.problem.task], self.describe_state()]
-        messages: list[Message] = [
-            {"role": "system", "content": f"{ROLE}\n{WORK}"},
-            {"role": "user", "content": "\n".join(task)},
-        ]
-        functions = function_schemas(self.problem.task)
-        room = params.max_prompt_tokens * CHARACTERS_PER_TOKEN - len(json.dumps(functions))
-        reminded = False
         try:
-            while not self.verdict and self.calls < CALLS_PER_ATTEMPT * params.max_iterations:
-                self.progress("  choosing a tool")
-                answer = self.session.ask("planning", shorten(messages, room), functions=functions)
-                self.add_review(Review(lesson=answer.text[:400]))
-                if answer.calls:
-                    messages.append(answer.as_message())
-                    for tool in answer.calls:
-                        messages.append(self.execute(tool))
-                        if self.verdict:
-                            break
-                    continue
-                if reminded:
-                    return NOTHING_LEFT if self.attempts else NO_CALL
-                if len(self.attempts) >= params.patience:
-                    return NOTHING_LEFT
-                reminded = True
-                self.progress("  asking for a call once more")
-                reminder = GO_ON if self.attempts else REMINDER
-                messages += [answer.as_message(), {"role": "user", "content": reminder}]
+            return self.converse()
         except LLMFailure as error:
             return self.verdict or f"stopped: no answer of the planning model: {error.reason}"
         except BudgetSpentError as error:
             return self.verdict or f"stopped: {error.reason}"
+
+    def converse(self) -> str:
+        """Let the model call tools until the run ends; returns the verdict.
+
+        A model that answers without a call is reminded once.
+        """
+        params = self.settings.params
+        messages = self.first_messages()
+        functions = function_schemas(self.problem.task)
+        max_characters = params.max_prompt_tokens * CHARACTERS_PER_TOKEN
+        max_characters -= len(json.dumps(functions))
+        reminded = False
+        while not self.verdict and self.calls < CALLS_PER_ATTEMPT * params.max_iterations:
+            self.progress("  choosing a tool")
+            prompt = shorten(messages, max_characters)
+            answer = self.session.ask("planning", prompt, functions=functions)
+            self.add_review(Review(lesson=answer.text[:400]))
+            messages.append(answer.as_message())
+            if answer.calls:
+                for tool in answer.calls:
+                    messages.append(self.execute(tool))
+                    if self.verdict:
+                        break
+                continue
+            if reminded:
+                return NOTHING_LEFT if self.attempts else NO_CALL
+            if len(self.attempts) >= params.patience:
+                return NOTHING_LEFT
+            reminded = True
+            self.progress("  asking for a call once more")
+            reminder = GO_ON if self.attempts else REMINDER
+            messages.append({"role": "user", "content": reminder})
         return self.verdict or "stopped: as many tools were called as allowed"
 
+    def first_messages(self) -> list[Message]:
+        """Write the messages that open the conversation: the role, and the problem."""
+        task = [describe_problem(self.problem), FORMAT[self.problem.task], self.describe_state()]
+        return [
+            {"role": "system", "content": f"{ROLE}\n{WORK}"},
+            {"role": "user", "content": "\n".join(task)},
+        ]
+
     def describe_state(self) -> str:
-        """Attempts used and left, and what was spent, for the model."""
+        """Describe the attempts and tokens that are used and left, for the model."""
         spent = self.session.spent
         tokens = spent["tokens_in"] + spent["tokens_out"]
         return describe_progress(self.problem, len(self.attempts), tokens)
 
     def execute(self, tool: ToolCall) -> Message:
-        """The result of one call; a finished call is taken from the journal of a resumed run."""
+        """Execute a call and return its result; a resumed run reads it from its journal."""
         self.progress(f"  {tool.name}")
         self.calls += 1
         request = {"name": tool.name, "arguments": tool.arguments}
         if tool.error:
             result = f"error: the arguments cannot be read: {tool.error}"
         else:
-            done = self.session.get_or_record("tool", request, lambda: self.perform(tool))
-            result = str(done["result"])
-            if run_id := done.get("run_id"):
+            outcome = self.session.get_or_record("tool", request, lambda: self.perform(tool))
+            result = str(outcome["result"])
+            if run_id := outcome.get("run_id"):
                 result += self.enter(run_id)
         return {"role": "tool", "tool_call_id": tool.id, "content": result}
 
     def perform(self, tool: ToolCall) -> dict[str, Any]:
-        """Call a tool; returns its result, and the run_id of an attempt that it made."""
-        before = len(self.toolbox.evaluated_run_ids)
+        """Call a tool; returns its result, and the run_id of the attempt if it made one."""
+        earlier = len(self.toolbox.evaluated_run_ids)
         with tools.bind_toolbox(self.toolbox):
             result = call(tool.name, tool.arguments)
         if tool.name == WRITER:
@@ -118,11 +131,11 @@ class ToolLoop(AgentRun):
                     module = modules.Module(source=source, class_name="", origin=modules.PLANNER)
                     modules.remember(self.toolbox, module)
             self.toolbox.written_files.clear()
-        run_ids = self.toolbox.evaluated_run_ids[before:]
+        run_ids = self.toolbox.evaluated_run_ids[earlier:]
         return {"result": result, "run_id": run_ids[-1] if run_ids else ""}
 
     def enter(self, run_id: str) -> str:
-        """Decide on an attempt that the evaluator has entered; returns words for the model."""
+        """Decide on an attempt that the evaluator has entered; returns a note for the model."""
         for attempt in self.attempts:
             if attempt.run_id == run_id:
                 return f"\n[This was attempt {attempt.number}, with the same code and recipe.]"
@@ -136,24 +149,32 @@ class ToolLoop(AgentRun):
         return f"\n[Attempt {number}: {decided.verdict}. {decision}. {self.describe_state()}]"
 
 
-def shorten(messages: Sequence[Message], room: int) -> list[Message]:
-    """The messages within `room` characters: calls and results of tools are cut, the oldest first.
+def shorten(messages: Sequence[Message], max_characters: int) -> list[Message]:
+    """Shorten messages to a number of characters: tools' calls and results, the oldest first.
 
-    Those of the last answer stay whole.
+    The last answer of the model and what follows it stay as they are.
     """
     shortened = list(messages)
     size = sum(len(json.dumps(message)) for message in shortened)
-    answers = [n for n, message in enumerate(shortened) if message["role"] == "assistant"]
-    for position, message in enumerate(shortened[: max(answers, default=0)]):
-        if size <= room:
+    answers = [
+        position for position, message in enumerate(messages) if message["role"] == "assistant"
+    ]
+    for position, message in enumerate(messages[: max(answers, default=0)]):
+        if size <= max_characters:
             break
-        short = dict(message)
-        if message["role"] == "tool" and len(message["content"]) > len(SHORTENED):
-            short["content"] = SHORTENED
-        if calls := message.get("tool_calls"):
-            short["tool_calls"] = [
-                {**call, "function": {**call["function"], "arguments": CUT}} for call in calls
-            ]
-        size -= len(json.dumps(message)) - len(json.dumps(short))
-        shortened[position] = short
+        shortened[position] = shorten_message(message)
+        size -= len(json.dumps(message)) - len(json.dumps(shortened[position]))
+    return shortened
+
+
+def shorten_message(message: Message) -> Message:
+    """Replace the result of a tool, and the arguments of calls, by marks."""
+    shortened = dict(message)
+    if message["role"] == "tool" and len(message["content"]) > len(SHORTENED):
+        shortened["content"] = SHORTENED
+    calls = message.get("tool_calls")
+    if calls:
+        shortened["tool_calls"] = [
+            {**call, "function": {**call["function"], "arguments": CUT}} for call in calls
+        ]
     return shortened
