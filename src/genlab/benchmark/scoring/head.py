@@ -1,10 +1,11 @@
-"""A person's head in a frame, its mask, and how framed pictures differ.
+"""Heads in a normalised frame, their masks, and differences between pictures in that frame.
 
 A frame is 320 pixels square and shows a face upright, 104 pixels wide from jaw to jaw. A head is
 what the person mask of `segmentation` shows above the chin.
 
-Dense gradients at three scales say where hair, outline and features lie; slow colour says what
-colour they have. Pictures are CIELAB, (FRAME, FRAME, 3), and compared after a small shift.
+Gradients at three scales locate hair, outline and features; the blurred colour says what colour
+they have. Pictures are CIELAB, (FRAME, FRAME, 3), and aligned by a small shift before they are
+compared.
 """
 
 from __future__ import annotations
@@ -28,31 +29,32 @@ from genlab.benchmark.scoring.geometry import (
 )
 from genlab.benchmark.scoring.segmentation import person_probability
 
-FRAME = 320
-FACE = 104.0
+FRAME = 320  # side of a frame in pixels
+FACE = 104.0  # width of a face in a frame, in pixels
 PERSON = 0.5  # probability from which a pixel shows a person
-NECK = 0.06  # how far a head goes below the chin, in heights from chin to brow
-ASIDE = 1.15  # half the width of a head at most, in widths of the face
+NECK = 0.06  # how far a head reaches below the chin, in heights from chin to brow
+HALF_WIDTH = 1.15  # maximum half width of a head, in widths of the face
 SCALES = (1.5, 3.0, 5.0)  # sigmas of the gradients, pixels of the frame
-SLOW = 6.0  # sigma of the slow colour
-FAR = 40.0  # difference of slow colour that counts as 1, 8-bit CIELAB units
-GRADIENT = 0.7  # weight of the gradients against the colour
-SHIFT = 6.0  # pixels of the frame by which a picture may be shifted and is aligned
-TONE = 12.0  # most by which a picture's mean light is adjusted, 8-bit units
-NEAR = 2  # pixels of the frame by which an unchanged edge may move
-MATCHED = 5.0  # most by which gradients are scaled to be compared
+COLOUR_SCALE = 6.0  # sigma of the blurred colour, pixels of the frame
+COLOUR_RANGE = 40.0  # difference of blurred colour that counts as 1, 8-bit CIELAB units
+GRADIENT = 0.7  # weight of the gradients; the rest is the colour's
+MAX_SHIFT = 6.0  # pixels of the frame up to which a shifted picture is aligned
+MAX_OFFSET = 12.0  # by which a picture's median colour is adjusted, 8-bit units
+EDGE_REACH = 2  # pixels of the frame by which an unchanged edge may move
+MAX_GAIN = 5.0  # by which gradients are scaled before they are compared
 KNOTS = 12  # of a tone curve
 WINDOW = 3.0  # sigma of the windows in which structures are compared
-SAME = 0.6  # correlation of two structures from which they are one
-FLAT = 2.5  # spread of light in a window, 8-bit units, that is no structure
-FAINT = 0.6  # gradients, 8-bit units per pixel, that count as none
+SAME = 0.6  # correlation from which two structures count as the same
+FLAT = 2.5  # standard deviation of light in a window, 8-bit units, below which it is flat
+FAINT = 0.6  # gradient, 8-bit units per pixel, that counts as none
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A person's head in a frame: the face as it was found; CIELAB picture, landmarks, mask there.
+    """A person's head in a frame.
 
-    All but `face` are in pixels of the frame.
+    face: the face as detected in the original picture; picture: (FRAME, FRAME, 3) CIELAB; points:
+    (68, 2) landmarks and mask: (FRAME, FRAME) of the head, both in pixels of the frame.
     """
 
     face: Face
@@ -62,129 +64,157 @@ class Head:
 
     @classmethod
     def from_image(cls, image: Image, face: Face, matrix: Points) -> Head:
-        """The head of `face` in `image`; matrix: maps the image to the frame."""
-        frame, points = warp_to_frame(image, matrix), transform(face.landmarks, matrix)
+        """Extract the head of `face` from `image`; matrix: maps the image to the frame."""
+        frame = warp_to_frame(image, matrix)
+        points = transform(face.landmarks, matrix)
         return cls(face, rgb_to_lab(frame), points, head_mask(frame, points))
 
     def face_mask(self, forehead: float, share: float = 1.0) -> Mask:
-        """`geometry.face_mask` of the landmarks, drawn together to `share` of their distances."""
-        middle = self.points.mean(0)
-        points = self.points if share == 1 else middle + share * (self.points - middle)
+        """Mask of the face in the frame; share: scale of the landmarks about their centre."""
+        centre = self.points.mean(0)
+        points = self.points if share == 1 else centre + share * (self.points - centre)
         return face_mask(points, self.mask.shape, forehead)
 
 
 def frame_matrix(points: Points) -> Points:
-    """(2, 3) map that sets a face upright in the frame."""
-    along = eye_line(points)
-    along = along / max(float(np.linalg.norm(along)), 1e-9)
-    turn = np.array([along, [-along[1], along[0]]])
-    wide = max(float(np.ptp(points[:17] @ along)), 1e-9)
-    matrix = turn * (FACE / wide)
-    middle = np.array([FRAME / 2, FRAME * 0.55])
-    return np.column_stack([matrix, middle - matrix @ points.mean(0)])
+    """Return the (2, 3) map that sets a face upright in the frame."""
+    right = eye_line(points)
+    right = right / max(float(np.linalg.norm(right)), 1e-9)
+    rotation = np.array([right, [-right[1], right[0]]])
+    width = max(float(np.ptp(points[:17] @ right)), 1e-9)
+    matrix = rotation * (FACE / width)
+    centre = np.array([FRAME / 2, FRAME * 0.55])
+    return np.column_stack([matrix, centre - matrix @ points.mean(0)])
 
 
 def warp_to_frame(image: Image, matrix: Points) -> Image:
-    """(FRAME, FRAME, 3) uint8 RGB: the frame; a large face is shrunk by area first."""
+    """Warp a picture into the frame, (FRAME, FRAME, 3) uint8 RGB.
+
+    A large face is shrunk by area first, so that nothing aliases.
+    """
     scale = float(np.sqrt(abs(np.linalg.det(matrix[:, :2]))))
     if scale < 0.7:
         small = rescale(image, scale)
         ratio = np.array([image.shape[1] / small.shape[1], image.shape[0] / small.shape[0]])
-        image, matrix = small, np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
+        image = small
+        matrix = np.column_stack([matrix[:, :2] * ratio, matrix[:, 2]])
     edge = cv2.BORDER_REPLICATE
     return cv2.warpAffine(image, matrix, (FRAME, FRAME), flags=cv2.INTER_CUBIC, borderMode=edge)
 
 
 def rgb_to_lab(image: Image) -> Field:
-    """CIELAB as OpenCV codes 8-bit pictures."""
+    """Convert to CIELAB, as OpenCV codes 8-bit pictures."""
     return cv2.cvtColor(image, cv2.COLOR_RGB2LAB).astype(np.float32)
 
 
 def head_mask(frame: Image, points: Points) -> Mask:
-    """(height, width): hair, face and ears of the person whose landmarks are `points`."""
-    tall = float(points[8, 1] - points[17:27, 1].mean())
-    wide, middle = float(np.ptp(points[:17, 0])), float(points[:17, 0].mean())
+    """Mask of hair, face and ears of the person whose landmarks are `points`, (height, width)."""
+    face_height = float(points[8, 1] - points[17:27, 1].mean())
+    face_width = float(np.ptp(points[:17, 0]))
+    centre = float(points[:17, 0].mean())
+    bottom = max(round(points[8, 1] + NECK * face_height), 1)
+    left = max(round(centre - HALF_WIDTH * face_width), 0)
+    right = round(centre + HALF_WIDTH * face_width)
     limit = np.zeros(frame.shape[:2], dtype=bool)
-    low = max(round(points[8, 1] + NECK * tall), 1)
-    limit[:low, max(round(middle - ASIDE * wide), 0) : round(middle + ASIDE * wide)] = True
-    own = ((person_probability(frame) > PERSON) & limit) | face_mask(points, frame.shape, 0.2)
-    _, labels = cv2.connectedComponents(own.astype(np.uint8))
-    nose = labels[tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))]
-    return labels == nose if nose else own
+    limit[:bottom, left:right] = True
+    is_person = person_probability(frame) > PERSON
+    head = (is_person & limit) | face_mask(points, frame.shape, 0.2)
+    _, labels = cv2.connectedComponents(head.astype(np.uint8))
+    nose = tuple(np.clip(np.rint(points[30][::-1]).astype(int), 0, frame.shape[0] - 1))
+    return labels == labels[nose] if labels[nose] else head
 
 
 def align(picture: Field, onto: Field, where: Mask, motion: int = cv2.MOTION_TRANSLATION) -> Field:
-    """`picture` moved onto another and matched in light; motion: of OpenCV."""
-    aim, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
-    matrix = register_images(aim, light, IDENTITY_MAP, motion, 1e-3, where)
-    middle = np.argwhere(where)[:, ::-1].mean(0) if where.any() else np.zeros(2)
-    if np.linalg.norm(transform(middle, matrix) - middle) > SHIFT:
+    """Align a picture with `onto` over a mask, in position and in colour.
+
+    motion: OpenCV's motion model. A shift beyond MAX_SHIFT is not followed.
+    """
+    light_onto, light = (np.ascontiguousarray(x[..., 0]) for x in (onto, picture))
+    matrix = register_images(light_onto, light, IDENTITY_MAP, motion, 1e-3, where)
+    centre = np.argwhere(where)[:, ::-1].mean(0) if where.any() else np.zeros(2)
+    if np.linalg.norm(transform(centre, matrix) - centre) > MAX_SHIFT:
         matrix = IDENTITY_MAP
-    laid = resample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
-    offset = np.median((onto - laid)[where], axis=0) if where.any() else np.zeros(3)
-    return (laid + np.clip(offset, -TONE, TONE)).astype(np.float32)
+    moved = resample(picture, matrix, (FRAME, FRAME), cv2.BORDER_REPLICATE)
+    offset = np.median((onto - moved)[where], axis=0) if where.any() else np.zeros(3)
+    return (moved + np.clip(offset, -MAX_OFFSET, MAX_OFFSET)).astype(np.float32)
 
 
-def picture_distance(one: Field, other: Field, where: Mask) -> float:
+def picture_distance(first: Field, second: Field, where: Mask) -> float:
     """Distance of two pictures over a mask: 0 for equal ones, about 0.8 for unrelated ones."""
     if not where.any():
         return 0.0
-    gradients, colour = _differences(one, other)
-    shares = [
-        float(apart[where].sum() / max(float(size[where].sum()), 1e-6)) for apart, size in gradients
-    ]
+    gradients, colour = _differences(first, second)
+    shares = []
+    for difference, size in gradients:
+        total = max(float(size[where].sum()), 1e-6)
+        shares.append(float(difference[where].sum() / total))
     return GRADIENT * float(np.mean(shares)) + (1 - GRADIENT) * float(colour[where].mean())
 
 
 def structure_distance(source: Field, result: Field, where: Mask) -> float:
-    """How far the edges of a result differ from a source's over a mask.
+    """Distance of two pictures' edges over a mask: 0 for equal ones, about 0.5 for unrelated ones.
 
-    0 for equal ones, about 0.5 for unrelated ones. The source first gets the result's tone, and at
-    each scale the mean sizes of the gradients are matched; the scale at which least differs counts.
-    So what was relit, blurred, sharpened or strewn with noise still has its edges at some scale,
-    and what is another thing has them at none.
+    The source first gets the result's tone, and at each scale the mean sizes of the gradients are
+    matched; the scale with the smallest difference counts. So a relit, blurred, sharpened or noisy
+    copy still has its edges at some scale, and another subject has them at none.
     """
     if not where.any():
         return 0.0
-    light, own = (np.ascontiguousarray(x[..., 0]) for x in (source, result))
-    light = fit_tone_curve(light[where], own[where])(light).astype(np.float32)
+    light, light_result = (np.ascontiguousarray(x[..., 0]) for x in (source, result))
+    light = fit_tone_curve(light[where], light_result[where])(light).astype(np.float32)
     shares = []
     for sigma in SCALES:
-        a, b = (_gradient(x, sigma)[where] for x in (light, own))
-        means = [max(float(np.linalg.norm(x, axis=-1).mean()), FAINT / sigma) for x in (a, b)]
-        gain = float(np.clip(means[1] / means[0], 1 / MATCHED, MATCHED))
-        apart = float(np.linalg.norm(gain * a - b, axis=-1).mean())
-        shares.append(max(apart - FAINT / sigma, 0) / (gain * means[0] + means[1]))
+        a, b = (_gradient(x, sigma)[where] for x in (light, light_result))
+        mean_a, mean_b = (
+            max(float(np.linalg.norm(x, axis=-1).mean()), FAINT / sigma) for x in (a, b)
+        )
+        gain = float(np.clip(mean_b / mean_a, 1 / MAX_GAIN, MAX_GAIN))
+        difference = float(np.linalg.norm(gain * a - b, axis=-1).mean())
+        shares.append(max(difference - FAINT / sigma, 0) / (gain * mean_a + mean_b))
     return min(shares)
 
 
 def fit_tone_curve(source: Array, target: Array) -> Callable[[Array], Array]:
-    """The monotone curve from values to others at the same places: medians between KNOTS."""
-    parts = np.array_split(np.argsort(source, kind="stable"), KNOTS)
-    x, first = np.unique([np.median(source[part]) for part in parts], return_index=True)
-    y = np.array([np.median(target[part]) for part in parts])
+    """Fit the monotone curve that maps `source` to `target`, values of the same pixels.
+
+    It interpolates between the medians of KNOTS groups of equal size.
+    """
+    groups = np.array_split(np.argsort(source, kind="stable"), KNOTS)
+    x, first = np.unique([np.median(source[group]) for group in groups], return_index=True)
+    y = np.array([np.median(target[group]) for group in groups])
     y = np.maximum.accumulate(y)[first]
     return lambda values: values + np.interp(values, x, y - x)
 
 
-def difference_map(one: Field, other: Field) -> Field:
-    """(height, width) in [0, 1]: where two pictures differ."""
-    gradients, colour = _differences(one, other)
-    parts = [cv2.blur(np.stack(pair, -1), (9, 9)) for pair in gradients]
-    shares = [part[..., 0] / np.maximum(part[..., 1], 2 * FAINT) for part in parts]
-    both: Field = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
-    return np.clip(both, 0, 1)
+def difference_map(first: Field, second: Field) -> Field:
+    """Where two pictures differ, (height, width) in [0, 1]."""
+    gradients, colour = _differences(first, second)
+    shares = []
+    for difference, size in gradients:
+        blurred = cv2.blur(np.stack([difference, size], -1), (9, 9))
+        shares.append(blurred[..., 0] / np.maximum(blurred[..., 1], 2 * FAINT))
+    combined: Field = GRADIENT * np.mean(shares, axis=0) + (1 - GRADIENT) * colour
+    return np.clip(combined, 0, 1)
 
 
-def _differences(one: Field, other: Field) -> tuple[list[tuple[Field, Field]], Field]:
-    """Per scale the norm of the gradients' difference and the sum of their norms; slow colour."""
+def _differences(first: Field, second: Field) -> tuple[list[tuple[Field, Field]], Field]:
+    """Differences of gradients and of blurred colour.
+
+    Returns, per scale, the norm of the difference of the gradients and the sum of their norms; and
+    the difference of blurred colour, in [0, 1].
+    """
     gradients = []
     for sigma in SCALES:
-        a, b = (_gradient(x[..., 0], sigma) for x in (one, other))
-        apart = np.maximum(_norm(a - b) - FAINT / sigma, 0)
-        gradients.append((apart, _norm(a) + _norm(b) + FAINT / sigma))
-    slow = np.linalg.norm(cv2.GaussianBlur(one - other, (0, 0), SLOW), axis=-1)
-    return gradients, np.minimum(slow / FAR, 1)
+        a, b = (_gradient(x[..., 0], sigma) for x in (first, second))
+        difference = np.maximum(_norm(a - b) - FAINT / sigma, 0)
+        gradients.append((difference, _norm(a) + _norm(b) + FAINT / sigma))
+    blurred = cv2.GaussianBlur(first - second, (0, 0), COLOUR_SCALE)
+    colour = np.linalg.norm(blurred, axis=-1)
+    return gradients, np.minimum(colour / COLOUR_RANGE, 1)
+
+
+def _edge_strength(picture: Field) -> Field:
+    return _norm(_gradient(picture[..., 0], 1.2))
 
 
 def _norm(gradient: Field) -> Field:
@@ -193,7 +223,8 @@ def _norm(gradient: Field) -> Field:
 
 def _gradient(light: Field, sigma: float) -> Field:
     smooth = cv2.GaussianBlur(np.ascontiguousarray(light), (0, 0), sigma)
-    across, down = (cv2.Sobel(smooth, cv2.CV_32F, *way, scale=1 / 8) for way in ((1, 0), (0, 1)))
+    across = cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=1 / 8)
+    down = cv2.Sobel(smooth, cv2.CV_32F, 0, 1, scale=1 / 8)
     return np.stack([across, down], axis=-1)
 
 
@@ -211,18 +242,20 @@ def _hair_histogram(head: Head) -> Array:
 
 
 def likeness(source: Field, result: Field, where: Mask) -> float:
-    """Median correlation of the light of two pictures in small windows over a mask, in [-1, 1].
+    """Median correlation of two pictures' light in small windows over a mask, in [-1, 1].
 
-    A change of tone that varies slowly leaves it near 1; another photograph has about 0.2.
+    It stays near 1 where the tone changes smoothly; another photograph has about 0.2.
     """
-    shared, size = _correlation(source, result)
-    told = where & (size > 1.0)  # windows without structure tell nothing
-    return float(np.median((shared / size)[told])) if told.any() else 0.0
+    covariance, deviations = _window_moments(source, result)
+    structured = where & (deviations > 1.0)  # flat windows have no correlation
+    if not structured.any():
+        return 0.0
+    return float(np.median((covariance / deviations)[structured]))
 
 
-def _correlation(one: Field, other: Field) -> tuple[Field, Field]:
-    """Covariance of the light in windows of WINDOW, and the product of the spreads."""
-    a, b = (np.ascontiguousarray(x[..., 0], dtype=np.float32) for x in (one, other))
+def _window_moments(first: Field, second: Field) -> tuple[Field, Field]:
+    """Covariance of the light in windows, and the product of its standard deviations."""
+    a, b = (np.ascontiguousarray(x[..., 0], dtype=np.float32) for x in (first, second))
 
     def mean(values: Field) -> Field:
         return np.asarray(cv2.GaussianBlur(values, (0, 0), WINDOW))
@@ -232,69 +265,71 @@ def _correlation(one: Field, other: Field) -> tuple[Field, Field]:
 
 
 def find_replaced(face: Mask, result: Field, before: Field) -> Mask:
-    """(height, width): the region around a face whose structure is not what it was before.
+    """Find the region around a face whose structure was replaced, (height, width).
 
-    What was relit, recoloured or sharpened correlates with what was there; another head, or another
-    photograph's background, does not. Where either is flat, nothing is known to have changed.
+    A region that was relit, recoloured or sharpened correlates with what was there before; another
+    head, or another photograph's background, does not. Flat regions count as unchanged.
     """
-    shared, size = _correlation(result, before)
-    changed = (shared < SAME * size) & (size > FLAT**2)
+    covariance, deviations = _window_moments(result, before)
+    changed = (covariance < SAME * deviations) & (deviations > FLAT**2)
     return _keep_connected(changed | face, face, 6)
 
 
 def find_changed(face: Mask, result: Field, before: Field) -> Mask:
-    """(height, width): the region around a face in which a picture is not as it was before.
+    """Find the region around a face in which a picture changed, (height, width).
 
-    A pixel that lies between its neighbours of before is not changed: blur and a small shift leave
-    it there.
+    A pixel within the range of its former neighbours counts as unchanged, which tolerates blur and
+    a small shift.
     """
-    changed = cv2.GaussianBlur(range_excess(result, before, NEAR), (0, 0), 1.5) > 8
+    changed = cv2.GaussianBlur(range_excess(result, before, EDGE_REACH), (0, 0), 1.5) > 8
     return _keep_connected(changed | face, face, 8)
 
 
 def _keep_connected(region: Mask, face: Mask, gap: int) -> Mask:
-    """What is connected with a face, after gaps were closed and specks removed."""
-    whole = grow_mask(
-        grow_mask(grow_mask(grow_mask(region, gap), -gap), -4), 4
-    )  # closed, then opened
-    _, labels = cv2.connectedComponents(whole.astype(np.uint8))
-    return whole & np.isin(labels, np.unique(labels[face]))
+    """Close gaps, remove specks, and keep what is connected with a face."""
+    closed = grow_mask(grow_mask(region, gap), -gap)
+    opened = grow_mask(grow_mask(closed, -4), 4)
+    _, labels = cv2.connectedComponents(opened.astype(np.uint8))
+    return opened & np.isin(labels, np.unique(labels[face]))
 
 
 def measure_border(
-    result: Field, changed: Mask, known: Sequence[Field], cut: tuple[float, float]
+    result: Field, changed: Mask, photographs: Sequence[Field], clipping: tuple[float, float]
 ) -> tuple[float, Field]:
-    """Share of the changed region's border that has edges which no photograph has, and where.
+    """Measure new edges along the border of the changed region.
 
-    known: pictures whose edges are no fault; cut: light at and below which, and at and above which,
-    the result's tone has cut all edges off, so that nothing is known.
+    photographs: pictures whose edges are no fault; clipping: the lowest and the highest light
+    beyond which the result's tone has clipped all edges. Returns the fraction of the border that
+    has new edges, and their strength, (height, width).
     """
     light = result[..., 0]
-    ring = grow_mask(changed, 3) & ~grow_mask(changed, -3) & (light > cut[0]) & (light < cut[1])
-    edges = [_norm(_gradient(x[..., 0], 1.2)) for x in (result, *known)]
-    usual = np.max([cv2.dilate(edge, np.ones((9, 9))) for edge in edges[1:]], axis=0)
-    fresh = np.maximum(edges[0] - 1.15 * usual - 2.0, 0) * ring
-    wide = cv2.dilate((fresh > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
-    return float((wide & ring).sum() / max(int(ring.sum()), 1)), fresh
+    darkest, lightest = clipping
+    ring = grow_mask(changed, 3) & ~grow_mask(changed, -3) & (light > darkest) & (light < lightest)
+    edges = _edge_strength(result)
+    expected = np.max([cv2.dilate(_edge_strength(x), np.ones((9, 9))) for x in photographs], axis=0)
+    new_edges = np.maximum(edges - 1.15 * expected - 2.0, 0) * ring
+    widened = cv2.dilate((new_edges > 0.5).astype(np.uint8), np.ones((5, 5), dtype=np.uint8)) > 0
+    return float((widened & ring).sum() / max(int(ring.sum()), 1)), new_edges
 
 
 def range_excess(a: Field, b: Field, reach: int) -> Field:
-    """(height, width): how far a picture lies outside of another's values within `reach` pixels."""
-    around = np.ones((2 * reach + 1, 2 * reach + 1), dtype=np.uint8)
-    over = np.maximum(a - cv2.dilate(b, around), 0) + np.maximum(cv2.erode(b, around) - a, 0)
-    length: Field = np.linalg.norm(over, axis=-1)
-    return length
+    """How far `a` lies outside the range of `b` within `reach` pixels, (height, width)."""
+    window = np.ones((2 * reach + 1, 2 * reach + 1), dtype=np.uint8)
+    above = np.maximum(a - cv2.dilate(b, window), 0)
+    below = np.maximum(cv2.erode(b, window) - a, 0)
+    excess: Field = np.linalg.norm(above + below, axis=-1)
+    return excess
 
 
 def measure_detail(head: Head, where: Mask) -> float:
-    """Mean fine detail of the light over a mask."""
+    """Mean absolute fine detail of the light over a mask, 8-bit units, at least 0.05."""
     light = np.ascontiguousarray(head.picture[..., 0])
     fine = np.abs(light - cv2.GaussianBlur(light, (0, 0), 2.0))
     return max(float(fine[where].mean()), 0.05) if where.any() else 0.05
 
 
 def measure_strain(result: Head, avatar: Head) -> tuple[float, float]:
-    """Median strain of the flow from the result to the avatar, and the correlation after it.
+    """Median strain of the optical flow from result to avatar, and the correlation along the flow.
 
     Strain is the norm of the flow's gradient: 0 for a rigid shift. The flow is DIS (Kroeger et al.
     2016) on light of equalised contrast.
@@ -303,17 +338,20 @@ def measure_strain(result: Head, avatar: Head) -> tuple[float, float]:
     if not inside.any():
         return 0.0, 0.0
     equal = cv2.createCLAHE(2.0, (4, 4))
-    one, other = (
+    light_result, light_avatar = (
         equal.apply(np.clip(np.rint(head.picture[..., 0]), 0, 255).astype(np.uint8))
         for head in (result, avatar)
     )
-    still = np.zeros((FRAME, FRAME, 2), dtype=np.float32)
+    start = np.zeros((FRAME, FRAME, 2), dtype=np.float32)
     search = cv2.DISOpticalFlow.create(cv2.DISOPTICAL_FLOW_PRESET_MEDIUM)
-    flow = cv2.GaussianBlur(search.calc(one, other, still), (0, 0), 2.4)
-    change = [np.gradient(flow[..., axis], axis=way) for axis in (0, 1) for way in (0, 1)]
-    size = np.sqrt(sum(part**2 for part in change))
-    across, down = np.meshgrid(np.arange(FRAME), np.arange(FRAME))
-    x, y = (across + flow[..., 0]).astype(np.float32), (down + flow[..., 1]).astype(np.float32)
-    back = cv2.remap(other, x, y, cv2.INTER_LINEAR)
-    both = np.corrcoef(back[inside], one[inside])[0, 1]
-    return float(np.median(size[inside])), float(np.nan_to_num(both))
+    flow = cv2.GaussianBlur(search.calc(light_result, light_avatar, start), (0, 0), 2.4)
+    derivatives = [
+        np.gradient(flow[..., component], axis=axis) for component in (0, 1) for axis in (0, 1)
+    ]
+    size = np.sqrt(sum(derivative**2 for derivative in derivatives))
+    columns, rows = np.meshgrid(np.arange(FRAME), np.arange(FRAME))
+    x = (columns + flow[..., 0]).astype(np.float32)
+    y = (rows + flow[..., 1]).astype(np.float32)
+    warped = cv2.remap(light_avatar, x, y, cv2.INTER_LINEAR)
+    correlation = np.corrcoef(warped[inside], light_result[inside])[0, 1]
+    return float(np.median(size[inside])), float(np.nan_to_num(correlation))

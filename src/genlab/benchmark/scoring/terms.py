@@ -13,8 +13,8 @@ import numpy as np
 from genlab.benchmark.scoring.background import BackgroundScore
 from genlab.benchmark.scoring.constants import (
     FLOORS,
-    HAIR,
-    MOST_DETAIL,
+    HAIR_WEIGHT,
+    NOISE_DETAIL,
     REALISM_WEIGHTS,
     SAME_PIXELS,
     ramp,
@@ -209,7 +209,7 @@ class SwappedPerson:
         gone = structure_distance(self.toned, self.still, where)
         hair = hair_likeness(self.result, self.model)
         new = ramp("gone", gone)
-        value = max(new ** (1 - HAIR) * ramp("hair", hair) ** HAIR, FLOORS["head"])
+        value = max(new ** (1 - HAIR_WEIGHT) * ramp("hair", hair) ** HAIR_WEIGHT, FLOORS["head"])
         sentence = (
             f"{new:.0%} of the template's hair and outline is gone; the hair's colours agree with"
             f" the avatar's by {hair:.0%}."
@@ -319,7 +319,7 @@ class SwappedPerson:
         got, *known = (
             measure_detail(head, inside) for head in (self.result, self.template, self.model)
         )
-        return ramp("sharpness", got / min(known), min(1.0, MOST_DETAIL * max(known) / got))
+        return ramp("sharpness", got / min(known), min(1.0, NOISE_DETAIL * max(known) / got))
 
     def _undistorted(self) -> float:
         """1 for a face that was not warped, less where the avatar's own pixels were strained.
