@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
+from genlab.benchmark.scoring.comparison import structure_distance
 from genlab.benchmark.scoring.faces import Image
-from genlab.benchmark.scoring.head import structure_distance
 from genlab.benchmark.scoring.tone import restore_tone
 
 LEVELS = np.arange(256) / 255

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from genlab.benchmark.scoring.comparison import range_excess
 from genlab.benchmark.scoring.constants import RAMPS
 from genlab.benchmark.scoring.faces import Face, Image, rescale
 from genlab.benchmark.scoring.geometry import (
@@ -20,7 +21,7 @@ from genlab.benchmark.scoring.geometry import (
     register_images,
     resample,
 )
-from genlab.benchmark.scoring.head import range_excess, rgb_to_lab
+from genlab.benchmark.scoring.head import rgb_to_lab
 
 LONGEST = 512  # side of the pictures that are compared
 SAME = 1.5  # mean difference in 8-bit units below which nothing needs to be registered

@@ -22,10 +22,11 @@ import numpy as np
 
 from genlab.benchmark.cases import Case, Region
 from genlab.benchmark.scoring import background, faces, pictures, segmentation, tone
+from genlab.benchmark.scoring.comparison import align
 from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSION, WEIGHTS
 from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import fit_similarity, head_turn, transform
-from genlab.benchmark.scoring.head import Head, align, frame_matrix, rgb_to_lab, warp_to_frame
+from genlab.benchmark.scoring.head import Head, frame_matrix, rgb_to_lab, warp_to_frame
 from genlab.benchmark.scoring.pictures import FileVersion, Outcome, UnscorableImage, View
 from genlab.benchmark.scoring.terms import (
     Identity,

@@ -11,6 +11,16 @@ import cv2
 import numpy as np
 
 from genlab.benchmark.scoring.background import BackgroundScore
+from genlab.benchmark.scoring.comparison import (
+    align,
+    difference_map,
+    find_changed,
+    find_replaced,
+    likeness,
+    measure_border,
+    picture_distance,
+    structure_distance,
+)
 from genlab.benchmark.scoring.constants import (
     FLOORS,
     HAIR_WEIGHT,
@@ -28,20 +38,7 @@ from genlab.benchmark.scoring.geometry import (
     resample,
     shape_share,
 )
-from genlab.benchmark.scoring.head import (
-    Head,
-    align,
-    difference_map,
-    find_changed,
-    find_replaced,
-    hair_likeness,
-    likeness,
-    measure_border,
-    measure_detail,
-    measure_strain,
-    picture_distance,
-    structure_distance,
-)
+from genlab.benchmark.scoring.head import Head, hair_likeness, measure_detail, measure_strain
 
 RED = np.array([230, 30, 30], dtype=np.float32)
 RIM = 6  # pixels of the frame at a border in which two pictures mix

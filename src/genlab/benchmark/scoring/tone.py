@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from genlab.benchmark.scoring.comparison import fit_tone_curve
 from genlab.benchmark.scoring.faces import Array, Image, rescale, resize
 from genlab.benchmark.scoring.geometry import Mask
-from genlab.benchmark.scoring.head import fit_tone_curve
 
 LONGEST = 128  # side of the pictures that are compared
 SAME = 1.0  # median difference, 8-bit units, up to which the tone is the template's
