@@ -1,10 +1,10 @@
 """Two scores of a person swap, never pooled: without a reference, and against the ideal result.
 
 Each is a weighted geometric mean of its terms (`WEIGHTS`, `REFERENCE_WEIGHTS` of `constants`) times
-`faces`, the share of the template's faces that are there. Each term is in [0, 1]. Where several
-persons are swapped, a term is the mean over them: a missing face counts 0, a face too small to
-measure is left out. A picture that cannot be scored has an outcome and no number: invalid is not
-zero. Weights of the models are pinned (`versions`), constants are frozen.
+`faces`, the fraction of the template's faces that the picture still shows. Each term is in [0, 1].
+Where several persons are swapped, a term is the mean over them: a missing face counts 0, a face too
+small to measure is left out. A picture that cannot be scored has an outcome and no number: invalid
+is not zero. Weights of the models are pinned (`versions`), constants are frozen.
 
 The task is to replace the person: hair, head shape, face and ears. Pose, expression, light, clothes
 and surroundings are the template's.
@@ -27,9 +27,9 @@ from genlab.benchmark.scoring.constants import DIGEST, REFERENCE_WEIGHTS, VERSIO
 from genlab.benchmark.scoring.faces import Box, Face, Image
 from genlab.benchmark.scoring.geometry import fit_similarity, head_turn, transform
 from genlab.benchmark.scoring.head import Head, frame_matrix, rgb_to_lab, warp_to_frame
+from genlab.benchmark.scoring.identity import Identity
 from genlab.benchmark.scoring.pictures import FileVersion, Outcome, UnscorableImage, View
 from genlab.benchmark.scoring.terms import (
-    Identity,
     SwappedPerson,
     Term,
     geometric_mean,
@@ -40,18 +40,19 @@ from genlab.benchmark.scoring.tone import ToneLoss
 
 COMPONENTS = (*WEIGHTS, "faces")
 TINY = 14.0  # pixels between the eyes below which an embedding says nothing
-CUT = 2.0  # 8-bit units of light within which a tone's ends count as cut off
-# Turn, spread and distance that are worth a note.
-TURNED, UNSURE, ALIKE = 0.74, 0.15, 0.45
+CLIPPED = 2.0  # 8-bit units of light within which the ends of a tone count as clipped
+TURNED = 0.74  # turn of the head beyond which a note says so
+UNSURE = 0.15  # spread of the landmarks beyond which a note says so
+ALIKE = 0.45  # distance of avatar and template's person below which a note says so
 
 
 @dataclass(frozen=True)
 class Score:
     """The score of a picture; without numbers where `outcome` is not `scored`.
 
-    score: without a reference; score_reference: against the ideal, None where there is none;
-    terms: the plain values of every `Term`; notes: what to know about the numbers; versions: of
-    weights, libraries and constants.
+    score: without a reference; score_reference: against the ideal, None where the case has none;
+    terms: every `Term` as a dictionary; notes: remarks on the numbers; versions: of weights,
+    libraries and constants.
     """
 
     outcome: Outcome
@@ -73,7 +74,7 @@ def score(case: Case, image: Path) -> Score:
 
 
 def versions() -> dict[str, str]:
-    """Versions of all that a score rests on."""
+    """Versions of all that a score depends on."""
     return {
         "constants": VERSION,
         "constants_digest": DIGEST,
@@ -83,101 +84,109 @@ def versions() -> dict[str, str]:
 
 
 def measure(case: Case, image: Path) -> tuple[Score, list[Term]]:
-    """Measure a picture: its score, and the terms with a sentence and an overlay each.
+    """Score a picture, and return the terms with a sentence and an overlay each.
 
     Raises `UnscorableImage` where the picture cannot be scored.
     """
-    known = FileVersion.read(case.template)
-    before, scale = pictures.load_template(known)
-    after, notes = pictures.load_result(image, before)
-    regions = tuple(_scaled(swap.region, scale) for swap in case.swaps)
-    people = pictures.find_people(known, known, regions)
-    after, lose = tone.restore_tone(
-        before, after, background.background_zones(before.shape, people, 1.0)[0]
-    )
+    template_file = FileVersion.read(case.template)
+    template, scale = pictures.load_template(template_file)
+    result, notes = pictures.load_result(image, template)
+    regions = tuple(_scale_region(swap.region, scale) for swap in case.swaps)
+    people = pictures.find_people(template_file, template_file, regions)
+    outside, _ = background.background_zones(template.shape, people, 1.0)
+    result, lose_tone = tone.restore_tone(template, result, outside)
     names = [swap.avatar for swap in case.swaps]
-    shown = {name: pictures.load_avatar(FileVersion.read(case.avatars[name])) for name in names}
-    results = faces.detect_at(after, regions)
-    largest = max((face.eyes for face in results if face is not None), default=None)
+    avatars = {name: pictures.load_avatar(FileVersion.read(case.avatars[name])) for name in names}
+    result_faces = faces.detect_at(result, regions)
+    _check_faces(result_faces)
+    ideal = None
+    ideal_views: list[View | None] = [None] * len(people)
+    if case.ideal is not None:
+        ideal_file = FileVersion.read(case.ideal)
+        ideal = pictures.load_ideal(ideal_file, template_file)
+        ideal_faces = pictures.find_people(ideal_file, template_file, regions)
+        ideal_views = [View(ideal, face) for face in ideal_faces]
+    faces_share, remarks = _count_faces(template_file, result, people, result_faces)
+    terms = []
+    for name, person, face, ideal_view in zip(
+        names, people, result_faces, ideal_views, strict=True
+    ):
+        person_terms, person_remarks = _measure_person(
+            result, face, View(template, person), lose_tone, avatars, name, ideal_view
+        )
+        terms += person_terms
+        remarks += person_remarks
+    notes += remarks
+    preserved = background.compare_background(template, result, people)
+    if preserved.shift > 0.5:
+        notes.append(f"the picture is shifted by {preserved.shift:.1f} pixels; aligned")
+    terms.append(make_background_term(result, preserved))
+    missing = result_faces.count(None)
+    total, components = _combine(terms, missing, faces_share)
+    scored = Score("scored", total, None, components, notes=notes, versions=versions())
+    if ideal is not None:
+        preserved = background.compare_background(ideal, result, people, preserved.matrix)
+        terms.append(make_background_term(result, preserved, reference=True))
+        total, components = _combine(terms, missing, faces_share, reference=True)
+        scored = replace(scored, score_reference=total, components_reference=components)
+    return replace(scored, terms=[term.as_dict() for term in terms]), terms
+
+
+def _check_faces(result_faces: Sequence[Face | None]) -> None:
+    """Raise `UnscorableImage` where no swapped person shows a face that is large enough."""
+    largest = max((face.eyes for face in result_faces if face is not None), default=None)
     if largest is None:
         raise UnscorableImage("no_face", "no face is found where persons were to be swapped")
     if largest < TINY:
         raise UnscorableImage(
             "tiny_face", f"the eyes are {largest:.1f} pixels apart; {TINY:.0f} needed"
         )
-    aims: list[View | None] = [None] * len(people)
-    if case.ideal is not None:
-        aim_file = FileVersion.read(case.ideal)
-        aim = pictures.load_ideal(aim_file, known)
-        aims = [View(aim, face) for face in pictures.find_people(aim_file, known, regions)]
-    kept, remarks = _count_faces(known, after, people, results)
-    terms = []
-    for name, person, face, view in zip(names, people, results, aims, strict=True):
-        found, own = _measure_person(after, face, View(before, person), lose, shown, name, view)
-        terms += found
-        remarks += own
-    notes += remarks
-    around = background.compare_background(before, after, people)
-    if around.shift > 0.5:
-        notes.append(f"the picture is shifted by {around.shift:.1f} pixels; aligned")
-    terms.append(make_background_term(after, around))
-    missing = results.count(None)
-    total, components = _combine(terms, missing, kept)
-    got = Score("scored", total, None, components, notes=notes, versions=versions())
-    if case.ideal is not None:
-        against = background.compare_background(aim, after, people, around.matrix)
-        terms.append(make_background_term(after, against, reference=True))
-        total, components = _combine(terms, missing, kept, reference=True)
-        got = replace(got, score_reference=total, components_reference=components)
-    return replace(got, terms=[term.as_dict() for term in terms]), terms
 
 
 def _measure_person(
     image: Image,
     face: Face | None,
-    before: View,
-    lose: ToneLoss,
-    shown: Mapping[str, tuple[View, View]],
+    template: View,
+    lose_tone: ToneLoss,
+    avatars: Mapping[str, tuple[View, View]],
     name: str,
     ideal: View | None,
 ) -> tuple[list[Term], list[str]]:
-    """The terms of one swap, and remarks on it."""
+    """Make the terms of one swap, and remarks on it.
+
+    avatars: each with its picture and its mirror image; name: the avatar of this swap.
+    """
     if face is None or face.eyes < TINY:
         note = f"no face is found where {name} should be"
         if face is not None:
             note = f"{name}: the eyes are {face.eyes:.1f} pixels apart, {TINY:.0f} needed; left out"
-        return [make_missing_term(image, before.face, name, note)], [note]
-    # Each avatar as it is or mirrored, whichever the result is nearer to.
-    nearer = {
+        return [make_missing_term(image, template.face, name, note)], [note]
+    # Each avatar as it is or mirrored, whichever is nearer to the result.
+    nearer_views = {
         avatar: min(views, key=lambda view: faces.identity_distance(face, view.face))
-        for avatar, views in shown.items()
+        for avatar, views in avatars.items()
     }
-    who = Identity.measure(face, before.face, [view.face for view in shown[name]])
-    matrix = frame_matrix(before.face.landmarks)
-    aim = transform(face.landmarks, matrix)[17:]
-    laid = [(view, fit_similarity(view.face.landmarks[17:], aim)) for view in shown[name]]
-    views = [rgb_to_lab(lose(warp_to_frame(view.picture, onto))) for view, onto in laid]
-    ends = rgb_to_lab(lose(np.array([[[0] * 3, [255] * 3]], dtype=np.uint8)))[0, :, 0]
-    cut = float(ends[0]) + CUT, float(ends[1]) - CUT
-    onto = fit_similarity(nearer[name].face.landmarks[17:], aim)
-    old, new = Head.from_image(*before, matrix), Head.from_image(image, face, matrix)
-    toned = rgb_to_lab(lose(warp_to_frame(before.picture, matrix)))
-    still, model = align(new.picture, toned, ~old.mask), Head.from_image(*nearer[name], onto)
-    swap = SwappedPerson(name, image, matrix, new, old, toned, still, model, who, views, cut)
+    who = Identity.measure(face, template.face, [view.face for view in avatars[name]])
+    swap = _frame_person(
+        image, face, template, lose_tone, avatars[name], nearer_views[name], name, who
+    )
     terms = swap.terms()
     if ideal is not None:
-        model, to_ideal = (
-            Head.from_image(*ideal, matrix),
-            Identity.measure(face, before.face, [ideal.face]),
-        )
+        model = Head.from_image(*ideal, swap.matrix)
+        to_ideal = Identity.measure(face, template.face, [ideal.face])
         terms += replace(swap, model=model, who=to_ideal, reference=True).terms()
-    nearest = min(nearer, key=lambda avatar: faces.identity_distance(face, nearer[avatar].face))
+    nearest = min(
+        nearer_views,
+        key=lambda avatar: faces.identity_distance(face, nearer_views[avatar].face),
+    )
     remarks = {
         f"{name}: the face is turned far; its landmarks are unsure": (
             abs(head_turn(face.landmarks)) > TURNED
         ),
         f"{name}: the landmarks are unsure; the face may be covered in part": face.spread > UNSURE,
-        f"{name} looks much like the template's person; identity says little": who.apart < ALIKE,
+        f"{name} looks much like the template's person; identity says little": (
+            who.avatar_to_template < ALIKE
+        ),
         f"where {name} should be stands someone more like {nearest}": (
             nearest != name and who.score < 0.5
         ),
@@ -185,58 +194,107 @@ def _measure_person(
     return terms, [remark for remark, holds in remarks.items() if holds]
 
 
-def _combine(
-    terms: Sequence[Term], missing: int, kept: float, *, reference: bool = False
-) -> tuple[float, dict[str, float]]:
-    """A score and its components, each the mean over the persons.
+def _frame_person(
+    image: Image,
+    face: Face,
+    template: View,
+    lose_tone: ToneLoss,
+    views: Sequence[View],
+    nearer_view: View,
+    name: str,
+    who: Identity,
+) -> SwappedPerson:
+    """Warp result, template and avatar into the frame of the template's face.
 
-    missing: faces that are not there, which count 0; kept: share of the faces that are there.
+    views: the avatar's picture and its mirror image; nearer_view: the one nearer to the result.
+    """
+    matrix = frame_matrix(template.face.landmarks)
+    inner_landmarks = transform(face.landmarks, matrix)[17:]
+    framed_views = []
+    for view in views:
+        onto_result = fit_similarity(view.face.landmarks[17:], inner_landmarks)
+        framed_views.append(rgb_to_lab(lose_tone(warp_to_frame(view.picture, onto_result))))
+    black_and_white = np.array([[[0] * 3, [255] * 3]], dtype=np.uint8)
+    darkest, lightest = rgb_to_lab(lose_tone(black_and_white))[0, :, 0]
+    onto_result = fit_similarity(nearer_view.face.landmarks[17:], inner_landmarks)
+    template_head = Head.from_image(*template, matrix)
+    result_head = Head.from_image(image, face, matrix)
+    template_clipped = rgb_to_lab(lose_tone(warp_to_frame(template.picture, matrix)))
+    return SwappedPerson(
+        person=name,
+        image=image,
+        matrix=matrix,
+        result=result_head,
+        template=template_head,
+        template_clipped=template_clipped,
+        result_aligned=align(result_head.picture, template_clipped, ~template_head.mask),
+        model=Head.from_image(*nearer_view, onto_result),
+        who=who,
+        views=framed_views,
+        clipping=(float(darkest) + CLIPPED, float(lightest) - CLIPPED),
+    )
+
+
+def _combine(
+    terms: Sequence[Term], missing: int, faces_share: float, *, reference: bool = False
+) -> tuple[float, dict[str, float]]:
+    """Combine terms into a score and its components, each the mean over the persons.
+
+    missing: number of missing faces, which count 0; faces_share: fraction of the faces that the
+    picture still shows.
     """
     weights = REFERENCE_WEIGHTS if reference else WEIGHTS
     components = {}
     for name in weights:
-        values = [one.value for one in terms if (one.term, one.reference) == (name, reference)]
+        values = [term.value for term in terms if (term.term, term.reference) == (name, reference)]
         absent = [] if name == "background" else [0.0] * missing
         components[name] = float(np.mean([*values, *absent]))
-    return kept * geometric_mean(components, weights), {**components, "faces": kept}
+    total = faces_share * geometric_mean(components, weights)
+    return total, {**components, "faces": faces_share}
 
 
 def _count_faces(
-    file: FileVersion, after: Image, people: Sequence[Face], results: Sequence[Face | None]
+    file: FileVersion, result: Image, people: Sequence[Face], result_faces: Sequence[Face | None]
 ) -> tuple[float, list[str]]:
-    """Share of the template's faces that are there, the unswapped ones still themselves.
+    """Fraction of the template's faces that the result still shows, and notes.
 
-    Additional faces lower it.
+    Persons who are not swapped must still be themselves. Additional faces lower the fraction.
     """
-    before = pictures.load_template(file)[0]
-    others = [
+    template, _ = pictures.load_template(file)
+    bystanders = [
         face
         for face in pictures.find_all_faces(file)
         if all(faces.are_apart(face.box, person.box) for person in people)
     ]
     notes = []
-    kept = float(sum(face is not None for face in results))
-    for face in others:
-        part = (slice(max(face.box[1], 0), face.box[3]), slice(max(face.box[0], 0), face.box[2]))
-        if np.abs(after[part].astype(np.int16) - before[part]).mean() < 1.0:
-            kept += 1
+    count = float(sum(face is not None for face in result_faces))
+    for face in bystanders:
+        left, top, right, bottom = face.box
+        box = (slice(max(top, 0), bottom), slice(max(left, 0), right))
+        if np.abs(result[box].astype(np.int16) - template[box]).mean() < 1.0:
+            count += 1
             continue
-        [now] = faces.detect_at(after, [face.box])
-        if now is not None and faces.identity_distance(now, face) <= faces.SAME_PERSON:
-            kept += 1
+        [result_face] = faces.detect_at(result, [face.box])
+        if (
+            result_face is not None
+            and faces.identity_distance(result_face, face) <= faces.SAME_PERSON
+        ):
+            count += 1
         else:
             notes.append("a person who was not to be swapped is gone or changed")
-    expected = len(people) + len(others)
-    known = [face.box for face in (*people, *others)]
-    extra = sum(
-        all(faces.are_apart(box, old) for old in known) for box in faces.detect_boxes(after)
+    template_boxes = [face.box for face in (*people, *bystanders)]
+    additional = sum(
+        all(faces.are_apart(box, template_box) for template_box in template_boxes)
+        for box in faces.detect_boxes(result)
     )
-    if extra:
-        notes.append(f"additional faces: {extra}")
-    return kept / (expected + extra), notes
+    if additional:
+        notes.append(f"additional faces: {additional}")
+    return count / (len(people) + len(bystanders) + additional), notes
 
 
-def _scaled(region: Region, scale: float) -> Box:
-    left, top = region.left * scale, region.top * scale
-    right, bottom = left + region.width * scale, top + region.height * scale
+def _scale_region(region: Region, scale: float) -> Box:
+    left = region.left * scale
+    top = region.top * scale
+    right = left + region.width * scale
+    bottom = top + region.height * scale
     return round(left), round(top), round(right), round(bottom)
