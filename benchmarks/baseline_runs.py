@@ -22,6 +22,7 @@ from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
 from genlab.evaluation.evaluators.sampling import TEMPERATURES
 from genlab.vae.models.vae import to_array
 from genlab.vae.sampling import densities, posterior, rejection, samplers
+from genlab.vae.sampling.latents import DrawLatents
 from genlab.vae.training.run import load_items
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
@@ -128,7 +129,7 @@ def fit_samplers(
     shown = samplers.PER_DRAW * settings.samples
     kept, _ = rejection.fit_rejection(prior, decode, real[:shown], codes[:shown], settings.seed)
 
-    def draw(latents: rejection.Draw, count: int, seed: int) -> Images:
+    def draw(latents: DrawLatents, count: int, seed: int) -> Images:
         return to_array(decode(latents(count, torch.Generator().manual_seed(seed))))
 
     found = dict(zip(SAMPLERS, (prior, gmm, kept), strict=True))

@@ -1,4 +1,4 @@
-"""Batches walk through every item once per pass, and corruption is what was asked for."""
+"""Batches contain every item once per pass, and the share that the params set is corrupted."""
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ def test_every_epoch_has_its_own_random_numbers() -> None:
 @pytest.mark.parametrize(("share", "untouched"), [(1.0, 0.0), (0.5, 0.5), (0.0, 1.0)])
 def test_a_share_of_the_grids_is_corrupted(share: float, untouched: float) -> None:
     many = GRIDS.repeat(10, 1, 1)
-    spoilt, clean = corrupt(many, share, tiny.CLASSES, torch.Generator().manual_seed(0))
-    assert spoilt.shape == many.shape
-    assert 0 <= int(spoilt.min()) <= int(spoilt.max()) < tiny.CLASSES
-    same = (spoilt == many).flatten(1).all(1).float().mean()
+    corrupted, clean = corrupt(many, share, tiny.CLASSES, torch.Generator().manual_seed(0))
+    assert corrupted.shape == many.shape
+    assert 0 <= int(corrupted.min()) <= int(corrupted.max()) < tiny.CLASSES
+    same = (corrupted == many).flatten(1).all(1).float().mean()
     assert float(same) == pytest.approx(untouched, abs=0.05)
-    assert torch.equal(spoilt[clean > 0], many[clean > 0])
+    assert torch.equal(corrupted[clean > 0], many[clean > 0])
     assert float(clean.mean()) == pytest.approx(untouched, abs=0.05)

@@ -8,7 +8,8 @@ from torch import Tensor
 from genlab.distributions.discretized_logistic import DiscretizedLogisticMixture
 from genlab.vae.models.causal_head import CausalHead
 
-SIDE, CONTEXT = 9, 5
+SIDE = 9
+CONTEXT = 5
 
 
 def _head(channels: int) -> tuple[CausalHead, DiscretizedLogisticMixture, Tensor, Tensor]:
@@ -21,17 +22,18 @@ def _head(channels: int) -> tuple[CausalHead, DiscretizedLogisticMixture, Tensor
 
 def test_a_new_head_corrects_nothing() -> None:
     head = CausalHead(1, 6, CONTEXT)
-    out, x = torch.randn(2, 6, SIDE, SIDE), torch.zeros(2, 1, SIDE, SIDE, dtype=torch.uint8)
+    out = torch.randn(2, 6, SIDE, SIDE)
+    x = torch.zeros(2, 1, SIDE, SIDE, dtype=torch.uint8)
     torch.testing.assert_close(head(out, torch.randn(2, CONTEXT, SIDE, SIDE), x), out)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("place", [(0, 0), (4, 5), (8, 8)])
+@pytest.mark.parametrize("pixel", [(0, 0), (4, 5), (8, 8)])
 def test_a_pixel_changes_the_parameters_of_later_pixels_alone(
-    channels: int, place: tuple[int, int]
+    channels: int, pixel: tuple[int, int]
 ) -> None:
     head, _, out, context = _head(channels)
-    row, column = place
+    row, column = pixel
     x = torch.full((3, channels, SIDE, SIDE), 90, dtype=torch.uint8)
     changed = x.clone()
     changed[:, :, row, column] = 200
@@ -45,14 +47,14 @@ def test_a_pixel_changes_the_parameters_of_later_pixels_alone(
 @pytest.mark.parametrize("channels", [1, 3])
 def test_sampling_pixel_by_pixel_sees_what_the_convolutions_see(channels: int) -> None:
     head, _, out, context = _head(channels)
-    seen = []
+    sampled_parameters = []
 
-    def draw(parameters: Tensor) -> Tensor:
-        seen.append(parameters[:, :, 0, 0])
+    def sample_pixels(parameters: Tensor) -> Tensor:
+        sampled_parameters.append(parameters[:, :, 0, 0])
         return torch.randint(0, 256, (3, channels, 1, 1), dtype=torch.uint8)
 
-    x = head.sample(out, context, draw)
+    x = head.sample(out, context, sample_pixels)
     with torch.no_grad():
-        torch.testing.assert_close(
-            torch.stack(seen, -1).view(out.shape), head(out, context, x), atol=1e-5, rtol=1e-4
-        )
+        expected = head(out, context, x)
+    parameters = torch.stack(sampled_parameters, -1).view(out.shape)
+    torch.testing.assert_close(parameters, expected, atol=1e-5, rtol=1e-4)

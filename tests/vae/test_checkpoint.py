@@ -1,4 +1,4 @@
-"""A checkpoint comes back bit for bit, and every other file is refused in one line."""
+"""A checkpoint is loaded bit for bit, and every other file is refused in one line."""
 
 import json
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path, model: VAE) -> None
     assert tiny.bits(loaded) == tiny.bits(model)
 
 
-def _relabelled(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+def _change_header(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def spoil(path: Path) -> None:
         with safe_open(path, framework="pt") as source:
             header = json.loads(source.metadata()[HEADER])
@@ -67,11 +67,11 @@ def _relabelled(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], 
     return spoil
 
 
-def _shapes(**changes: object) -> Callable[[Path], None]:
-    return _relabelled(lambda header: header["architecture"].update(changes))
+def _change_shapes(**changes: object) -> Callable[[Path], None]:
+    return _change_header(lambda header: header["architecture"].update(changes))
 
 
-def _lossy(path: Path) -> None:
+def _drop_weight(path: Path) -> None:
     with safe_open(path, framework="pt") as source:
         header = dict(source.metadata())
     weights = load_file(path)
@@ -83,10 +83,10 @@ SPOILS: dict[str, Callable[[Path], object]] = {
     "absent": Path.unlink,
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
     "weights of something else": lambda path: save_file({"weight": torch.zeros(3)}, path),
-    "another version": _relabelled(lambda header: header.update(version=99)),
-    "an unknown prior": _shapes(prior="vamp"),
-    "an unknown shape": _shapes(heads=2),
-    "a missing weight": _lossy,
+    "another version": _change_header(lambda header: header.update(version=99)),
+    "an unknown prior": _change_shapes(prior="vamp"),
+    "an unknown shape": _change_shapes(heads=2),
+    "a missing weight": _drop_weight,
 }
 
 

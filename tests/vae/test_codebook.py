@@ -1,4 +1,4 @@
-"""The codebook prior puts components on clusters, follows them, and counts what it has read."""
+"""The codebook prior places components on clusters of codes and follows them."""
 
 import math
 
@@ -34,7 +34,8 @@ def test_components_are_gaussians() -> None:
 
 
 def test_densities_keep_their_precision_under_autocast() -> None:
-    prior, (codes, _) = _initialized(std=0.02), _clusters()
+    prior = _initialized(std=0.02)
+    codes, _ = _clusters()
     expected = prior.component_log_prob(codes)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(prior.component_log_prob(codes), expected)
@@ -53,7 +54,8 @@ def test_initialization_finds_the_background_and_makes_classes_equally_likely() 
 
 
 def test_initialization_gives_each_cluster_one_component_and_leaves_the_rest_inactive() -> None:
-    (codes, centres), prior = _clusters(), _initialized()
+    codes, centres = _clusters()
+    prior = _initialized()
     assert prior.inactive.tolist() == [0.0] * 3 + [INACTIVE] * 7
     nearest = torch.cdist(centres, prior.means[:3])
     assert (nearest.min(1).values < 0.02).all()
@@ -64,24 +66,28 @@ def test_initialization_gives_each_cluster_one_component_and_leaves_the_rest_ina
 
 
 def test_observing_codes_is_em_and_follows_clusters_that_move() -> None:
-    (codes, centres), prior = _clusters(), _initialized()
-    shift, log_var = torch.tensor([0.04, -0.02]), torch.full_like(codes, math.log(0.04**2))
+    codes, centres = _clusters()
+    prior = _initialized()
+    shift = torch.tensor([0.04, -0.02])
+    log_var = torch.full_like(codes, math.log(0.04**2))
     for _ in range(400):
-        seen = prior.statistics(codes + shift, log_var, torch.ones(len(codes)))
-        prior.observe(seen, torch.ones(()))
+        statistics = prior.statistics(codes + shift, log_var, torch.ones(len(codes)))
+        prior.observe(statistics, torch.ones(()))
     moved = torch.cdist(centres + shift, prior.means[:3]).min(1)
     assert (moved.values < 0.01).all()
-    # The variance of what was seen: that within the cluster and that of each code.
+    # The variance within the cluster plus that of each code.
     expected = torch.full((3, 2), (0.01**2 + 0.04**2) ** 0.5)
-    found = prior.variances[moved.indices].sqrt()
-    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.0)
+    std = prior.variances[moved.indices].sqrt()
+    torch.testing.assert_close(std, expected, rtol=0.1, atol=0.0)
 
 
 def test_log_sum_exp_is_that_of_torch_with_its_gradient() -> None:
     x = 300 * torch.randn(40, 9, dtype=torch.float64, generator=tiny.generator())
     x[:, 0] = INACTIVE
     x.requires_grad_()
-    expected, found = torch.logsumexp(x, -1), log_sum_exp(x)
-    torch.testing.assert_close(found, expected)
-    gradients = [torch.autograd.grad(value.sum(), x)[0] for value in (expected, found)]
-    torch.testing.assert_close(gradients[1], gradients[0])
+    expected = torch.logsumexp(x, -1)
+    result = log_sum_exp(x)
+    torch.testing.assert_close(result, expected)
+    (expected_gradient,) = torch.autograd.grad(expected.sum(), x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    torch.testing.assert_close(gradient, expected_gradient)

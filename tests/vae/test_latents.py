@@ -1,4 +1,4 @@
-"""Walks through the latents go where they should, and are decoded on the way."""
+"""Principal directions of codes, and interpolations between them."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from genlab.vae.sampling import latents
 RNG = np.random.default_rng(0)
 
 
-def _decoded(model: VAE, codes: np.ndarray) -> np.ndarray:
+def _decode(model: VAE, codes: np.ndarray) -> np.ndarray:
     with torch.no_grad():
         return to_array(model.point_estimate(torch.from_numpy(codes).float()))
 
@@ -31,9 +31,9 @@ def test_directions_are_those_of_most_variance() -> None:
 def test_an_interpolation_goes_from_the_first_to_the_second_in_a_straight_line() -> None:
     model = tiny.image_model()
     first, second = RNG.normal(size=(2, 4, 49)) * 2
-    found = latents.interpolate(model, first, second, 5)
-    assert found.shape[:2] == (4, 5)
-    assert np.array_equal(found[:, 0], _decoded(model, first))
-    assert np.array_equal(found[:, 4], _decoded(model, second))
-    assert np.array_equal(found[:, 1], _decoded(model, 0.75 * first + 0.25 * second))
-    assert not np.array_equal(found[:, 0], found[:, 4])
+    items = latents.interpolate(model, first, second, 5)
+    assert items.shape[:2] == (4, 5)
+    assert np.array_equal(items[:, 0], _decode(model, first))
+    assert np.array_equal(items[:, 4], _decode(model, second))
+    assert np.array_equal(items[:, 1], _decode(model, 0.75 * first + 0.25 * second))
+    assert not np.array_equal(items[:, 0], items[:, 4])

@@ -1,4 +1,4 @@
-"""The mixture density prior is the mixture it says, and learns what binds tokens."""
+"""The mixture density prior is the mixture that its docstring states."""
 
 import tiny
 import torch
@@ -29,7 +29,8 @@ def test_a_density_that_ignores_its_inputs_is_the_mixture_of_torch_distributions
 
 @torch.no_grad()
 def test_classes_are_the_clusters_of_the_codes_with_their_shares() -> None:
-    prior, generator = _prior(), torch.Generator().manual_seed(0)
+    prior = _prior()
+    generator = torch.Generator().manual_seed(0)
     z = torch.randn(3, 8, dtype=torch.float64)
     assert torch.equal(prior.token_log_prob(z), prior.class_log_prob(z, torch.arange(3)))
     centres = 6 * torch.randn(prior.CLASSES, 8, generator=generator, dtype=torch.float64)
@@ -37,19 +38,20 @@ def test_classes_are_the_clusters_of_the_codes_with_their_shares() -> None:
     prior.init_from_codes(codes[: prior.CLASSES - 1], codes, 0)
     assert not prior.class_shares().any()  # these are too few
     prior.init_from_codes(codes, codes, 0)
-    found, near = prior.global_class(codes), prior.global_class(codes + 0.01)
-    assert len(found.unique()) > prior.CLASSES // 2
-    assert torch.equal(found, near)
-    shares = torch.bincount(found, minlength=prior.CLASSES) / len(codes)
+    classes = prior.global_class(codes)
+    assert len(classes.unique()) > prior.CLASSES // 2
+    assert torch.equal(classes, prior.global_class(codes + 0.01))
+    shares = torch.bincount(classes, minlength=prior.CLASSES) / len(codes)
     expected = shares.double().clamp_min(1e-4)
     torch.testing.assert_close(prior.class_logits.softmax(0), expected, rtol=0.02, atol=1e-3)
 
 
 def test_the_clusters_are_the_same_by_any_number_of_threads() -> None:
-    codes, found = torch.randn(3000, 8, generator=torch.Generator().manual_seed(0)), []
+    codes = torch.randn(3000, 8, generator=torch.Generator().manual_seed(0))
+    centres = []
     for threads in (1, 4):
         prior = _prior()
         with threadpool_limits(threads):
             prior.init_from_codes(codes, codes, 0)
-        found.append(prior.centres)
-    assert torch.equal(*found)
+        centres.append(prior.centres)
+    assert torch.equal(*centres)

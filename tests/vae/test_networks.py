@@ -1,4 +1,4 @@
-"""Every encoder and decoder: shapes, a gradient for every weight, and where they start."""
+"""Every encoder and decoder: shapes, a gradient for every weight, and the initial values."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_networks_have_the_promised_shapes_and_a_gradient_for_every_weight(
     )
 
 
-def test_the_log_variance_is_bounded_and_starts_where_it_is_asked_to() -> None:
+def test_the_log_variance_is_bounded_and_starts_at_the_given_value() -> None:
     low, high = LOG_VAR_RANGE
     log_var = bound_log_var(torch.tensor([-1e30, -1e4, -3.0, 0.0, 3.0, 1e4, 1e30]), -5.6)
     assert low <= float(log_var.min()) <= float(log_var.max()) <= high
@@ -73,24 +73,29 @@ def test_the_log_variance_is_bounded_and_starts_where_it_is_asked_to() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("place", [(0, 0), (6, 2)])
-def test_a_place_of_the_code_reads_its_place_of_the_image_and_writes_there(
-    place: tuple[int, int],
+@pytest.mark.parametrize("position", [(0, 0), (6, 2)])
+def test_a_position_of_the_code_reads_and_writes_its_position_of_the_image(
+    position: tuple[int, int],
 ) -> None:
-    row, column = place
+    row, column = position
     shapes = {"size": 64, "patch": 8, "latent_dim": 128, "prior": "standard"}
-    x, z = torch.from_numpy(tiny.images(1, 0, 64)[..., 0][:, None]), torch.zeros(1, 64, 2)
-    changed, near = x.clone(), z.clone()
+    x = torch.from_numpy(tiny.images(1, 0, 64)[..., 0][:, None])
+    z = torch.zeros(1, 64, 2)
+    changed = x.clone()
+    changed_z = z.clone()
     inside = changed[:, :, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
     inside.copy_(255 - inside)
-    near[:, 8 * row + column] += 2.0
-    read, written = torch.zeros(64), torch.zeros(64)
+    changed_z[:, 8 * row + column] += 2.0
+    read = torch.zeros(64)
+    written = torch.zeros(64)
     for seed in range(8):  # with one draw of weights a neighbour's edge may count more
         torch.manual_seed(seed)
         model = VAE(tiny.image_architecture(**shapes))
         moved = (model.encode(changed)[0] - model.encode(x)[0]).abs().view(64, 2).sum(1)
         read += moved / moved.sum()
-        change = (model.decode(near.flatten(1))[0] - model.decode(z.flatten(1))[0]).abs().sum(1)
+        change = (
+            (model.decode(changed_z.flatten(1))[0] - model.decode(z.flatten(1))[0]).abs().sum(1)
+        )
         written += torch.nn.functional.avg_pool2d(change, 8).flatten() / change.sum()
     assert int(read.argmax()) == int(written.argmax()) == 8 * row + column
 

@@ -1,4 +1,4 @@
-"""Arrays out of a model: shapes, determinism, and bounds in the right order."""
+"""Results of a model as arrays: shapes, determinism, and bounds in the right order."""
 
 import numpy as np
 import pytest
@@ -45,18 +45,18 @@ def test_the_elbo_terms_are_the_models_and_the_nats_of_tokens_sum_to_the_kl(case
     with torch.no_grad():
         expected = torch.stack(model.elbo_terms(to_tensor(items), noise))
     np.testing.assert_allclose(posterior.elbo_terms(model, items, seed=4), expected, rtol=1e-4)
-    found = posterior.infer(model, items, seed=4)
-    np.testing.assert_allclose((found.nats, found.kl), expected, rtol=1e-4)
-    assert found.token_kl.shape == (30, model.prior.tokens)
-    np.testing.assert_allclose(found.token_kl.sum(1), found.kl, rtol=1e-3)
+    inferred = posterior.infer(model, items, seed=4)
+    np.testing.assert_allclose((inferred.nats, inferred.kl), expected, rtol=1e-4)
+    assert inferred.token_kl.shape == (30, model.prior.tokens)
+    np.testing.assert_allclose(inferred.token_kl.sum(1), inferred.kl, rtol=1e-3)
 
 
-def test_one_pass_finds_what_the_single_functions_do(case: Case) -> None:
+def test_one_pass_agrees_with_the_single_functions(case: Case) -> None:
     model, items = case
-    found = posterior.infer(model, items, seed=4)
-    np.testing.assert_array_equal((found.mean, found.log_var), posterior.encode(model, items))
-    np.testing.assert_array_equal(found.predicted, posterior.reconstruct(model, items))
-    assert len(found.margins) == (0 if items.ndim == 4 else len(items))
+    inferred = posterior.infer(model, items, seed=4)
+    np.testing.assert_array_equal((inferred.mean, inferred.log_var), posterior.encode(model, items))
+    np.testing.assert_array_equal(inferred.predicted, posterior.reconstruct(model, items))
+    assert len(inferred.margins) == (0 if items.ndim == 4 else len(items))
 
 
 def test_results_do_not_depend_on_the_number_of_threads(
@@ -64,14 +64,14 @@ def test_results_do_not_depend_on_the_number_of_threads(
 ) -> None:
     monkeypatch.setattr(posterior, "BATCH", 8)
     model, items = case
-    found = []
+    results = []
     for threads in (1, 3):
         with torch_threads(threads):
             inferred = vars(posterior.infer(model, items, seed=4))
             weights = posterior.log_importance_weights(model, items, 4, seed=0)
-            found.append([*inferred.values(), weights])
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_array_equal(one, other)
+            results.append([*inferred.values(), weights])
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "discretized_logistic_mixture"])
@@ -89,8 +89,8 @@ def test_noise_that_fits_the_errors_is_no_mismatch(likelihood: str, causal_chann
 def test_noise_of_thrice_the_errors_is_a_mismatch_of_three() -> None:
     model = tiny.image_model(likelihood="gaussian", prior="standard")
     with torch.no_grad():
-        for part in model.decoder.parameters():
-            part.zero_()
+        for parameter in model.decoder.parameters():
+            parameter.zero_()
         model.decoder.head.bias.fill_(0.5)
         model.likelihood.log_sigma.fill_(np.log(0.12))
     errors = np.random.default_rng(0).normal(0, 0.04 * 255, (500, 28, 28, 1))
@@ -101,16 +101,17 @@ def test_noise_of_thrice_the_errors_is_a_mismatch_of_three() -> None:
 
 
 def test_sigma_of_the_batch_is_for_training_alone() -> None:
-    # A bound that looked at the image's own error for its sigma would be no bound at all.
+    # A sigma from the image's own error would make the bound invalid.
     model = tiny.image_model(likelihood="gaussian_analytic", prior="standard")
     image = tiny.images(1)[0]
     x = to_tensor(np.stack([image, 255 - image]))
     noise = torch.randn(2, 49, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        both, one = model.elbo_terms(x, noise)[0], model.elbo_terms(x[:1], noise[:1])[0]
-        torch.testing.assert_close(one, both[:1])
-        alone = model.train().elbo_terms(x[:1], noise[:1])[0]
-    assert not torch.allclose(alone, one, rtol=1e-3)
+        both, _ = model.elbo_terms(x, noise)
+        evaluated, _ = model.elbo_terms(x[:1], noise[:1])
+        torch.testing.assert_close(evaluated, both[:1])
+        trained, _ = model.train().elbo_terms(x[:1], noise[:1])
+    assert not torch.allclose(trained, evaluated, rtol=1e-3)
 
 
 def test_the_importance_weighted_bound_is_above_the_elbo_and_grows(case: Case) -> None:
@@ -124,9 +125,10 @@ def test_the_importance_weighted_bound_is_above_the_elbo_and_grows(case: Case) -
 
 
 def test_importance_weights_of_an_exact_posterior_do_not_vary() -> None:
-    # A decoder that ignores z makes the prior the posterior; an encoder that gives the prior is
-    # exact, and then every weight is log p(x).
-    model, items = tiny.model().eval(), tiny.grids(30)
+    # A decoder that ignores z makes the posterior the prior; an encoder that returns the prior is
+    # exact, and every weight is log p(x).
+    model = tiny.model().eval()
+    items = tiny.grids(30)
     prior = model.prior
     with torch.no_grad():
         model.decoder.lift.weight.zero_()

@@ -1,4 +1,4 @@
-"""What every prior promises: a density over tokens in order, sampled as it is scored."""
+"""Promises of every prior: an autoregressive density over tokens, which samples follow."""
 
 import math
 from typing import Any
@@ -39,9 +39,11 @@ def _z(count: int, latent_dim: int, seed: int = 1) -> Tensor:
 
 
 def test_the_standard_prior_is_the_standard_normal_whose_kl_needs_no_sample() -> None:
-    prior, z = StandardPrior(3), _z(5, 3)
+    prior = StandardPrior(3)
+    z = _z(5, 3)
     torch.testing.assert_close(prior.token_log_prob(z), Normal(0, 1).log_prob(z))
-    mean, log_var = _z(5, 3, 2), _z(5, 3, 3)
+    mean = _z(5, 3, 2)
+    log_var = _z(5, 3, 3)
     assert torch.equal(prior.token_kl(mean, log_var, z), prior.token_kl(mean, log_var, -z))
     assert not prior.token_kl(0 * mean, 0 * log_var, z).any()
 
@@ -65,31 +67,35 @@ def test_each_conditional_density_integrates_to_one(name: str, token: int) -> No
 def test_a_token_is_scored_by_the_tokens_before_it_alone_and_by_all_of_them(
     name: str, heads: int
 ) -> None:
-    prior, z, classes = _prior(name, 100, 100, heads=heads), _z(8, 100), torch.full((8,), 3)
+    prior = _prior(name, 100, 100, heads=heads)
+    z = _z(8, 100)
+    classes = torch.full((8,), 3)
     before = prior.class_log_prob(z, classes)
-    for changed in (0, 40, 99):
-        other = z.clone()
-        other[:, changed] += 2.0
-        moved = (prior.class_log_prob(other, classes) - before).abs().amax(0)
-        assert not moved[:changed].any()
-        assert (moved[changed:] > 1e-12).all()  # beyond every window too
+    for token in (0, 40, 99):
+        changed = z.clone()
+        changed[:, token] += 2.0
+        difference = (prior.class_log_prob(changed, classes) - before).abs().amax(0)
+        assert not difference[:token].any()
+        assert (difference[token:] > 1e-12).all()  # beyond every window too
 
 
 @pytest.mark.parametrize("name", LEARNED)
 @torch.no_grad()
 def test_the_score_is_the_term_of_one_class_and_so_a_lower_bound(name: str) -> None:
-    prior, z = _prior(name, 16, 16), _z(50, 16)
+    prior = _prior(name, 16, 16)
+    z = _z(50, 16)
     classes = prior.global_class(z)
     assert classes.unique().numel() > 2
     shares = torch.log_softmax(prior.class_logits, 0)
-    scored, within = prior.token_log_prob(z), prior.class_log_prob(z, classes)
-    torch.testing.assert_close(scored[:, 0], within[:, 0] + shares[classes])
-    torch.testing.assert_close(scored[:, 1:], within[:, 1:])
+    log_prob = prior.token_log_prob(z)
+    within = prior.class_log_prob(z, classes)
+    torch.testing.assert_close(log_prob[:, 0], within[:, 0] + shares[classes])
+    torch.testing.assert_close(log_prob[:, 1:], within[:, 1:])
     terms = [
         prior.class_log_prob(z, torch.full((50,), c)).sum(1) + shares[c]
         for c in range(prior.CLASSES)
     ]
-    assert (torch.logsumexp(torch.stack(terms), 0) >= scored.sum(1)).all()
+    assert (torch.logsumexp(torch.stack(terms), 0) >= log_prob.sum(1)).all()
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -133,7 +139,8 @@ def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
     prior.token_log_prob(z).sum().backward()
     unreached = [n for n, p in prior.named_parameters() if p.grad is None or not p.grad.any()]
     assert unreached == []
-    mean, log_var = (x.requires_grad_() for x in (_z(2, 9, 2), 0.1 * _z(2, 9, 3)))
+    mean = _z(2, 9, 2).requires_grad_()
+    log_var = (0.1 * _z(2, 9, 3)).requires_grad_()
     noise = _z(2, 9, 4)
 
     def kl(mean: Tensor, log_var: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Draws are thinned until what they show is spread as real images are."""
+"""Accepted draws are distributed like real images."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _draw(count: int, generator: torch.Generator) -> Tensor:
-    """Latents that say bright or dark, as often."""
+    """Latents of bright and dark images, equally often."""
     bright = (torch.rand(count, 1, generator=generator) < 0.5).float()
     return bright + 0.01 * torch.randn(count, 1, generator=generator)
 
@@ -44,24 +44,24 @@ def _fit(real: np.ndarray[Any, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("bright", "kept", "accuracy"),
+    ("bright", "acceptance", "accuracy"),
     [
-        (0.9, 0.5 + 0.5 / 9, 0.7),  # of the dark half, a ninth is kept
-        (0.5, 0.9, 0.5),  # nearly all, for nothing is wrong
+        (0.9, 0.5 + 0.5 / 9, 0.7),  # of the dark half, a ninth is accepted
+        (0.5, 0.9, 0.5),  # nearly all, since the draws are right
     ],
 )
-def test_what_is_kept_is_spread_as_the_real_images_are(
-    bright: float, kept: float, accuracy: float
+def test_accepted_draws_are_distributed_like_the_real_images(
+    bright: float, acceptance: float, accuracy: float
 ) -> None:
     draw, facts = _fit(_real(bright))
     z = draw(2000, torch.Generator().manual_seed(1))
     assert z.shape == (2000, 1)
     assert float(z.mean()) == pytest.approx(bright, abs=0.1 * 0.5 / bright)
-    assert facts["acceptance"] == pytest.approx(kept, abs=0.08 if bright > 0.5 else 0.1)
+    assert facts["acceptance"] == pytest.approx(acceptance, abs=0.08 if bright > 0.5 else 0.1)
     assert facts["classifier_accuracy"] == pytest.approx(accuracy, abs=0.08)
 
 
-def test_blur_alone_is_nothing_to_tell_apart() -> None:
+def test_blur_alone_does_not_tell_draws_from_real_images() -> None:
     rng = np.random.default_rng(0)
     real = _real(0.5)
     grain = rng.integers(-15, 16, real.shape)

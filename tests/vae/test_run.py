@@ -1,4 +1,4 @@
-"""One training run as files: what it writes, the same bytes each time, also after a kill."""
+"""A training run writes the promised files, and is told apart by its params and its data."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_a_run_leaves_checkpoint_history_provenance_and_record(data: Path, tmp_p
     assert provenance["training_seconds"] > 0
     assert {"commit", "dirty", "params", "data", "versions", "machine", "run"} <= set(provenance)
     assert (FILES / "timing").is_dir()
-    assert not UNFINISHED.exists() or not any(UNFINISHED.iterdir())  # nothing is left in the making
+    assert not UNFINISHED.exists() or not any(UNFINISHED.iterdir())  # no unfinished run is left
     assert "seconds" not in json.dumps(summary, allow_nan=False)
     assert [summary[name] for name in ("epochs", "updates", "items_seen")] == [3, 12, 192]
     assert summary["stopped_early"] is False
@@ -64,11 +64,11 @@ def test_a_finished_run_is_not_trained_again_where_its_results_could_not_be_writ
     with pytest.raises(OSError, match=RESULTS.name):
         _train(tiny.params(), data)
     RESULTS.rmdir()
-    [kept] = UNFINISHED.iterdir()
+    [unfinished] = UNFINISHED.iterdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrainingStep, "__call__", None)  # no update is taken
         assert _train(tiny.params(), data)["epochs"] == 3
-    assert not kept.exists()
+    assert not unfinished.exists()
 
 
 def test_every_tenth_epoch_is_pictured(data: Path) -> None:
@@ -81,11 +81,11 @@ def test_other_params_or_other_data_are_another_run(
     data: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     (file,) = data.glob("simplified_dataset_*.npz")
-    other = tiny.write_dataset(tmp_path_factory.mktemp("other"), seed=1)
+    other_file = tiny.write_dataset(tmp_path_factory.mktemp("other"), seed=1)
     keys = {
         run_key(tiny.params(**changes), file) for changes in ({}, {"lr": 0.02}, {"beta_max": 0.0})
     }
-    assert len(keys | {run_key(tiny.params(), other)}) == 4
+    assert len(keys | {run_key(tiny.params(), other_file)}) == 4
     assert run_key(tiny.params(), file) in keys
 
 
@@ -97,9 +97,10 @@ def test_data_that_differs_in_its_shards_alone_is_another_run(
     params = tiny.params(workers=1)
     runs = {}
     for count in (60, 130, 200):
-        made, data = Path(f"made{count}"), Path(f"split{count}")
-        generate("arc_grids", params, made, count)
-        split("arc_grids", params, made, data, 0)
+        generated = Path(f"generated{count}")
+        data = Path(f"split{count}")
+        generate("arc_grids", params, generated, count)
+        split("arc_grids", params, generated, data, 0)
         _train(params, data)
         runs[count] = json.loads((FILES / "provenance.json").read_text())
     assert len({facts["run"] for facts in runs.values()}) == 3
@@ -115,7 +116,7 @@ def test_data_of_another_size_is_refused(data: Path) -> None:
     assert not FILES.exists()
 
 
-def test_a_mirror_gets_every_epoch_and_is_shut_when_the_run_fails(
+def test_a_mirror_gets_every_epoch_and_is_closed_when_the_run_fails(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror = Mock()

@@ -1,22 +1,23 @@
 """Convolutional encoder and decoder of images.
 
-log2(patch) halvings with residual blocks of 3x3 convolutions at every size; the latents are read
-off each place of the coarsest map. Pixels are folded into channels (Shi et al. 2016) rather than
-strided over: no pixel is skipped, and every product is dense.
+The side is halved log2(patch) times, with residual blocks of 3x3 convolutions at every size; each
+position of the coarsest map gives some of the latents. Pixels are folded into channels (Shi et al.
+2016) instead of using strides: no pixel is skipped, and every product is dense.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-HEAD_SCALE = 0.3  # of the usual scale of the decoder's last weights: the likelihood begins broad
+HEAD_SCALE = 0.3  # factor on the decoder's last weights, so that the likelihood starts broad
 
 
 class Fold(nn.Module):
-    """Pixels of each 2x2 block as channels: (batch, c, h, w) -> (batch, 4 c, h / 2, w / 2).
+    """Fold the pixels of each 2x2 block into channels.
 
-    Channels are ordered by pixel, then input channel: then runs of 2 c numbers stay together in
-    memory (channels last), where `nn.PixelUnshuffle` moves each number by itself.
+    (batch, c, h, w) -> (batch, 4 c, h / 2, w / 2). Channels are ordered by pixel, then by input
+    channel, so that runs of 2 c numbers stay together in memory (channels last);
+    `nn.PixelUnshuffle` moves each number by itself.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -37,7 +38,7 @@ class Unfold(nn.Module):
 
 
 class FoldedInput(nn.Conv2d):
-    """A convolution over `Fold`; its weights are ordered as `nn.PixelUnshuffle` orders channels."""
+    """Convolution after `Fold`; its weights have the channel order of `nn.PixelUnshuffle`."""
 
     def forward(self, x: Tensor) -> Tensor:
         outputs, inputs, *kernel = self.weight.shape
@@ -47,7 +48,7 @@ class FoldedInput(nn.Conv2d):
 
 
 class FoldedOutput(nn.Conv2d):
-    """A convolution before `Unfold`; its weights are ordered as `nn.PixelShuffle` reads them."""
+    """Convolution before `Unfold`; its weights have the channel order of `nn.PixelShuffle`."""
 
     def forward(self, x: Tensor) -> Tensor:
         outputs, inputs, *kernel = self.weight.shape
@@ -58,7 +59,7 @@ class FoldedOutput(nn.Conv2d):
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions beside the identity, which it starts as."""
+    """Residual block of two 3x3 convolutions; initially the identity."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -75,12 +76,12 @@ class ResidualBlock(nn.Module):
 
 
 def stage_widths(width: int, patch: int) -> list[int]:
-    """Channels after each halving: `width`, then twice as many at each further one."""
+    """Return the channels after each halving: `width`, then twice as many every time."""
     return [width * 2**level for level in range(patch.bit_length() - 1)]
 
 
 class ConvEncoder(nn.Module):
-    """Images -> mean and raw log variance, latent_dim / tokens of them per place."""
+    """Map images to mean and raw log variance, latent_dim / tokens of each per position."""
 
     def __init__(
         self, size: int, patch: int, inputs: int, width: int, depth: int, latent_dim: int
@@ -88,7 +89,7 @@ class ConvEncoder(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         for level, outputs in enumerate(stage_widths(width, patch)):
-            # Only the first convolution looks around: later ones have blocks that do.
+            # Only the first kernel is larger than 1: later ones have residual blocks before them.
             layers += [Fold(), FoldedInput(4 * inputs, outputs, 1 if level else 3)]
             layers += [ResidualBlock(outputs) for _ in range(depth)]
             inputs = outputs
@@ -101,9 +102,9 @@ class ConvEncoder(nn.Module):
 
 
 class ConvDecoder(nn.Module):
-    """The encoder's mirror image: latents -> parameters and context (`VAE.decode`).
+    """Mirror image of the encoder: latents -> parameters and context (`VAE.decode`).
 
-    context: channels that the causal head reads, 0 for none.
+    context: channels for the causal head, 0 for none.
     """
 
     def __init__(
@@ -134,8 +135,8 @@ class ConvDecoder(nn.Module):
             nn.init.zeros_(self.head.get_parameter("bias"))
 
     def forward(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        places = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)
-        h = self.stack(places.reshape(len(z), self.token_dim, self.side, self.side))
+        tokens = z.view(len(z), self.side**2, self.token_dim).transpose(1, 2)
+        h = self.stack(tokens.reshape(len(z), self.token_dim, self.side, self.side))
         out: Tensor = self.unfold(self.head(h))
         context = self.unfold(self.context(h)) if self.context else out[:, :0]
         return out, context

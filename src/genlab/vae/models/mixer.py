@@ -1,9 +1,9 @@
-"""Encoder and decoder of grids that mix over patches (MLP-Mixer, Tolstikhin et al. 2021).
+"""Encoder and decoder of grids: an MLP-Mixer over patches (Tolstikhin et al. 2021).
 
 A grid is cut into patches, one token each; blocks mix over tokens and over channels in turn, and
-the latents lie on the patches. The encoder takes (batch, inputs, size, size) to a mean and a raw
-log variance (`VAE.encode`), each (batch, latent_dim), the decoder latents to the parameters and an
-empty context (`VAE.decode`).
+each patch gives some of the latents. The encoder maps (batch, inputs, size, size) to a mean and a
+raw log variance (`VAE.encode`), each (batch, latent_dim); the decoder maps latents to the
+parameters and an empty context (`VAE.decode`).
 """
 
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from genlab.vae.models.layers import TokenLinear
 
 
 class MLP(nn.Module):
-    """Residual two-layer perceptron over the last axis; starts as the identity."""
+    """Residual two-layer perceptron over the last axis; initially the identity."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class MLP(nn.Module):
 
 
 class MixerBlock(nn.Module):
-    """Mix over tokens, then over channels: (batch, tokens, width) -> the same."""
+    """Mix over tokens, then over channels; keeps the shape (batch, tokens, width)."""
 
     def __init__(self, tokens: int, width: int) -> None:
         super().__init__()
@@ -50,8 +50,8 @@ class MixerBlock(nn.Module):
 class MixerEncoder(nn.Module):
     """Patches -> mixer blocks -> mean and raw log variance of `latent_dim` latents.
 
-    With at least as many latents as tokens, each token carries latent_dim / tokens of them; with
-    fewer, each latent is read off a run of tokens / latent_dim neighbours.
+    With at least as many latents as tokens, each token gives latent_dim / tokens of them; with
+    fewer, each latent comes from tokens / latent_dim consecutive tokens.
     """
 
     def __init__(
@@ -67,9 +67,10 @@ class MixerEncoder(nn.Module):
         self.head = TokenLinear(width * tokens // self.groups, 2 * latent_dim // self.groups)
 
     def cut(self, x: Tensor) -> Tensor:
-        """Grids as patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
+        """Cut into patches: (batch, inputs, size, size) -> (batch, tokens, patch^2 * inputs)."""
         batch, inputs, size, _ = x.shape
-        side, patch = size // self.patch, self.patch
+        patch = self.patch
+        side = size // patch
         cells = x.permute(0, 2, 3, 1).reshape(batch, side, patch, side, patch, inputs)
         return cells.transpose(2, 3).reshape(batch, side * side, -1)
 
@@ -86,11 +87,12 @@ class MixerDecoder(nn.Module):
         self, size: int, patch: int, outputs: int, width: int, depth: int, latent_dim: int
     ) -> None:
         super().__init__()
-        self.patch, self.side = patch, size // patch
+        self.patch = patch
+        self.side = size // patch
         self.tokens = self.side**2
         self.groups = min(self.tokens, latent_dim)
         per_group = latent_dim // self.groups
-        # A wide first layer: the code of a patch lies in few dimensions, far from linear in them.
+        # A wide first layer: a patch has few latents, and is far from linear in them.
         self.lift = TokenLinear(per_group, 2 * width)
         self.embed = TokenLinear(2 * width, width * self.tokens // self.groups)
         self.blocks = nn.Sequential(*(MixerBlock(self.tokens, width) for _ in range(depth)))
@@ -98,8 +100,9 @@ class MixerDecoder(nn.Module):
         self.head = TokenLinear(width, patch * patch * outputs)
 
     def join(self, tokens: Tensor) -> Tensor:
-        """Patches (batch, tokens, patch^2 * outputs) as (batch, outputs, size, size)."""
-        side, patch = self.side, self.patch
+        """Join patches: (batch, tokens, patch^2 * outputs) -> (batch, outputs, size, size)."""
+        side = self.side
+        patch = self.patch
         cells = tokens.reshape(len(tokens), side, side, patch, patch, -1).permute(0, 5, 1, 3, 2, 4)
         return cells.reshape(len(tokens), -1, side * patch, side * patch)
 

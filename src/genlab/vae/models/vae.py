@@ -24,8 +24,8 @@ from genlab.vae.models.priors.codebook import LOG_VAR_RANGE, LOG_VAR_START
 Items = npt.NDArray[np.uint8]
 Decoded = tuple[Tensor, Tensor]  # see `VAE.decode`
 
-# Where the log variance of the posterior starts on images: a standard deviation of 0.37, wide
-# enough that the KL is small at first, narrow enough that codes still matter.
+# Initial log variance of the posterior on images: a standard deviation of 0.37, wide enough that
+# the KL is small at first, narrow enough that codes still matter.
 IMAGE_LOG_VAR_START = -2.0
 LIKELIHOODS: dict[str, Callable[[int], Likelihood]] = {
     "categorical": likelihoods.Categorical,
@@ -38,9 +38,10 @@ LIKELIHOODS: dict[str, Callable[[int], Likelihood]] = {
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything that shapes the weights; stored in the checkpoint.
+    """Everything that determines the shapes of the weights; stored in the checkpoint.
 
-    size: side of an item; classes: values of a cell or pixel; channels: of a pixel, 0 for grids.
+    size: side of an item. classes: number of values of a cell or pixel. channels: of a pixel, 0 for
+    grids.
     """
 
     size: int
@@ -85,7 +86,8 @@ class VAE(nn.Module):
         super().__init__()
         a = self.architecture = architecture
         self.likelihood = make_likelihood(a)
-        outputs, context = self.likelihood.outputs, a.causal_channels
+        outputs = self.likelihood.outputs
+        context = a.causal_channels
         shape = (a.width, a.depth, a.latent_dim)
         self.encoder: nn.Module
         self.decoder: nn.Module
@@ -96,17 +98,23 @@ class VAE(nn.Module):
             self.encoder = MixerEncoder(a.size, a.patch, a.classes, *shape)
             self.decoder = MixerDecoder(a.size, a.patch, outputs, *shape)
         self.head = CausalHead(a.channels, outputs, context) if context else None
-        of_prior = (a.prior_width, a.prior_depth, a.prior_components, a.prior_heads)
-        self.prior = PRIORS[a.prior](a.latent_dim, a.tokens, *of_prior)
+        self.prior = PRIORS[a.prior](
+            a.latent_dim,
+            a.tokens,
+            a.prior_width,
+            a.prior_depth,
+            a.prior_components,
+            a.prior_heads,
+        )
 
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance of q(z|x), each (batch, latent_dim).
+        """Compute mean and log variance of q(z|x), each (batch, latent_dim).
 
-        Networks see levels on [-1, 1], and colours of grids one-hot.
+        The networks' input is pixel levels on [-1, 1], or the colours of grids one-hot.
         """
         if self.architecture.channels:
             mean, raw = self.encoder(2 * to_unit(x) - 1)
@@ -116,34 +124,41 @@ class VAE(nn.Module):
         return mean.float(), bound_log_var(raw.float(), LOG_VAR_START)
 
     def decode(self, z: Tensor) -> Decoded:
-        """The parameters of p(x|z), and the context of the causal head, empty where there is none.
+        """Compute the parameters of p(x|z) and the context of the causal head.
 
-        (batch, outputs, size, size), logits for grids; (batch, causal_channels, size, size).
+        Parameters: (batch, outputs, size, size), logits for grids. Context: (batch,
+        causal_channels, size, size), with 0 channels where there is no causal head.
         """
         parameters, context = self.decoder(z)
         return parameters.float(), context.float()
 
     def log_likelihood(self, decoded: Decoded, x: Tensor) -> Tensor:
-        """log p(x|z) of `decode`'s result, in nats: (batch,)."""
+        """Compute log p(x|z) in nats from the result of `decode`: (batch,)."""
         out, context = decoded
-        return self.likelihood.log_prob(self.head(out, context, x) if self.head else out, x)
+        if self.head:
+            out = self.head(out, context, x)
+        return self.likelihood.log_prob(out, x)
 
     def point_estimate(self, z: Tensor) -> Tensor:
-        """The item that z stands for, uint8; without the causal head, which reads drawn pixels."""
+        """Return the point estimate of p(x|z), uint8; it does not use the causal head."""
         return self.likelihood.point_estimate(self.decode(z)[0])
 
     def reconstruct(self, x: Tensor) -> Tensor:
-        """The point estimate of p(x|z) at the posterior mean: uint8, of the shape of x."""
+        """Return the point estimate of p(x|z) at the posterior mean: uint8, of the shape of x."""
         return self.point_estimate(self.encode(x)[0])
 
     def sample(self, z: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
-        """x ~ p(x|z), uint8; a temperature below 1 narrows the distribution of each pixel."""
+        """Draw x ~ p(x|z), uint8; a temperature below 1 narrows the distribution of each pixel."""
         out, context = self.decode(z)
-        draw = partial(self.likelihood.sample, generator=generator, temperature=temperature)
-        return self.head.sample(out, context, draw) if self.head else draw(out)
+        sample_pixels = partial(
+            self.likelihood.sample, generator=generator, temperature=temperature
+        )
+        if self.head:
+            return self.head.sample(out, context, sample_pixels)
+        return sample_pixels(out)
 
     def elbo_terms(self, x: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """-log p(x|z) and KL of each item in nats at one z ~ q(z|x), each (batch,).
+        """Compute -log p(x|z) and KL of each item in nats at one z ~ q(z|x), each (batch,).
 
         noise: (batch, latent_dim) standard normal. The sum of the terms is the negative ELBO.
         """
@@ -152,11 +167,14 @@ class VAE(nn.Module):
         return -self.log_likelihood(self.decode(z), x), self.prior.token_kl(mean, log_var, z).sum(1)
 
     def parameter_counts(self) -> dict[str, int]:
-        """Trainable numbers of each part."""
-        parts = {"encoder": self.encoder, "decoder": self.decoder, "prior": self.prior}
+        """Count the trainable parameters of each module."""
+        modules = {"encoder": self.encoder, "decoder": self.decoder, "prior": self.prior}
         if self.head:
-            parts["causal_head"] = self.head
-        return {k: sum(p.numel() for p in part.parameters()) for k, part in parts.items()}
+            modules["causal_head"] = self.head
+        counts = {}
+        for name, module in modules.items():
+            counts[name] = sum(parameter.numel() for parameter in module.parameters())
+        return counts
 
 
 def make_likelihood(a: Architecture) -> Likelihood:
@@ -167,7 +185,7 @@ def make_likelihood(a: Architecture) -> Likelihood:
 
 
 def bound_log_var(raw: Tensor, start: float) -> Tensor:
-    """Smoothly limit to LOG_VAR_RANGE; raw = 0 gives `start`."""
+    """Limit smoothly to LOG_VAR_RANGE; raw = 0 gives `start`."""
     low, high = LOG_VAR_RANGE
     share = (start - low) / (high - low)
     return low + (high - low) * torch.sigmoid(
@@ -176,7 +194,7 @@ def bound_log_var(raw: Tensor, start: float) -> Tensor:
 
 
 def to_tensor(items: Items) -> Tensor:
-    """Grids (n, h, w), or images (n, h, w, c) as (n, c, h, w); always a copy."""
+    """Copy grids (n, h, w), or images (n, h, w, c) as (n, c, h, w), to a tensor."""
     if items.ndim == 4:
         items = items.transpose(0, 3, 1, 2)
     return torch.from_numpy(np.array(items, order="C"))

@@ -1,10 +1,6 @@
-"""Densities fitted to the codes of a trained model, to draw new codes from.
-
-codes: (n, d) float64. A draw is a function (count, generator) -> (count, d) float32.
-"""
+"""A mixture of normals fitted to the codes of a trained model, to draw new codes from."""
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,29 +12,29 @@ from torch import Tensor
 
 from genlab.core.errors import GenlabError
 from genlab.core.progress import progress
-from genlab.vae.sampling.latents import principal_directions
+from genlab.vae.sampling.latents import DrawLatents, principal_directions
 
 Floats = npt.NDArray[np.float64]
-Draw = Callable[[int, torch.Generator], Tensor]
 Facts = dict[str, Any]
 
-COMPONENTS = (1, 10, 40, 80)  # tried, in this order, until held-out codes like it no better
-HELD_OUT = 0.2  # share of the codes that choose among them
+COMPONENTS = (1, 10, 40, 80)  # tried in this order while the held-out likelihood grows
+HELD_OUT = 0.2  # share of the codes on which the number of components is chosen
 PRINCIPAL = 32  # directions in which a mixture is fitted; the others get a normal each
-RIDGE = 1e-6  # of the codes' mean variance, added to every covariance
+RIDGE = 1e-6  # times the codes' mean variance, added to every covariance
 
 
-def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
+def fit_gmm(codes: Floats, seed: int) -> tuple[DrawLatents, Facts]:
     """Fit a mixture of normals in the PRINCIPAL directions, and a normal in the others.
 
-    The number of components is the first of COMPONENTS that HELD_OUT of the codes like better than
-    the next one. Facts: `components`, `held_out_nats` (per code, in those directions). Raises
-    GenlabError where no mixture can be fitted.
+    codes: (n, d). The number of components is the first of COMPONENTS whose likelihood on the
+    held-out codes the next one does not exceed. Returns the function that draws, and facts:
+    `components`, and `held_out_nats` per code in those directions. Raises a GenlabError where no
+    mixture can be fitted.
     """
     centre = codes.mean(0)
     rows, std = principal_directions(codes, codes.shape[1])
-    kept = min(PRINCIPAL, len(std))
-    reduced = (codes - centre) @ rows[:kept].T
+    principal_count = min(PRINCIPAL, len(std))
+    reduced = (codes - centre) @ rows[:principal_count].T
     split = len(codes) - max(1, int(HELD_OUT * len(codes)))
     ridge = RIDGE * float(reduced[:split].var(0).mean())
     best: tuple[float, GaussianMixture] | None = None
@@ -62,7 +58,7 @@ def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
         best = (score, model)
     assert best is not None
     score, fitted = best
-    rest = torch.from_numpy(std[kept:]).float()
+    minor_std = torch.from_numpy(std[principal_count:]).float()
     basis = torch.from_numpy(rows).float()
     means = torch.from_numpy(fitted.means_).float()
     roots = torch.from_numpy(np.linalg.cholesky(fitted.covariances_)).float()
@@ -70,10 +66,10 @@ def fit_gmm(codes: Floats, seed: int) -> tuple[Draw, Facts]:
     origin = torch.from_numpy(centre).float()
 
     def draw(number: int, generator: torch.Generator) -> Tensor:
-        chosen = torch.multinomial(weights, number, replacement=True, generator=generator)
-        noise = torch.randn(number, kept, 1, generator=generator)
-        principal = means[chosen] + (roots[chosen] @ noise)[..., 0]
-        others = torch.randn(number, len(rest), generator=generator) * rest
-        return origin + torch.cat([principal, others], dim=1) @ basis
+        component = torch.multinomial(weights, number, replacement=True, generator=generator)
+        noise = torch.randn(number, principal_count, 1, generator=generator)
+        principal = means[component] + (roots[component] @ noise)[..., 0]
+        minor = torch.randn(number, len(minor_std), generator=generator) * minor_std
+        return origin + torch.cat([principal, minor], dim=1) @ basis
 
     return draw, {"components": len(means), "held_out_nats": -score}

@@ -1,4 +1,4 @@
-"""What every prior p(z) offers, and what the two learned ones have in common."""
+"""Interface of the priors p(z), and the network that the two learned ones share."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,11 +13,11 @@ from genlab.vae.models.layers import TokenLinear
 
 
 class GatedMLP(nn.Module):
-    """Residual perceptron over the last axis with a gate (SwiGLU, Shazeer 2020).
+    """Gated residual perceptron over the last axis (SwiGLU, Shazeer 2020); initially the identity.
 
-    It starts as the identity. Whether one neighbour matters often depends on another one: products
-    of features learn that sooner than sums (with a plain perceptron the same training left 0.6
-    nats more on grids and 4 on images).
+    Whether one neighbour matters often depends on another one: products of features learn that
+    sooner than sums (with a plain perceptron, the same training ended 0.6 nats higher on grids and
+    4 on images).
     """
 
     def __init__(self, width: int) -> None:
@@ -35,14 +35,12 @@ class GatedMLP(nn.Module):
 
 
 class CausalAttention(nn.Module):
-    """Residual self-attention over each token and those before it (Vaswani et al. 2017).
-
-    It starts as the identity.
-    """
+    """Causal residual self-attention (Vaswani et al. 2017); initially the identity."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.size = heads, width // heads
+        self.heads = heads
+        self.size = width // heads
         self.norm = nn.LayerNorm(width)
         self.read = TokenLinear(width, 3 * width)
         self.write = TokenLinear(width, width)
@@ -50,16 +48,16 @@ class CausalAttention(nn.Module):
         nn.init.zeros_(self.write.bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """All tokens at once: (batch, tokens, width) -> the same."""
+        """Process all tokens at once; keeps the shape (batch, tokens, width)."""
         query, key, value = self._read(h)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
         out: Tensor = self.write(mixed.transpose(1, 2).flatten(2))
         return h + out
 
     def step(self, h: Tensor, cache: Tensor, t: int) -> Tensor:
-        """Token t alone, h (batch, width), after those whose keys and values the cache holds.
+        """Process token t alone, h (batch, width), with a cache of the tokens before it.
 
-        cache: (2, batch, heads, tokens, width / heads), which gets this token's.
+        cache: keys and values, (2, batch, heads, tokens, width / heads); this token's are added.
         """
         query, *keys_and_values = self._read(h[:, None])
         cache[..., t : t + 1, :] = torch.stack(keys_and_values)
@@ -68,18 +66,18 @@ class CausalAttention(nn.Module):
         return h + out
 
     def _read(self, h: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values, each (batch, heads, tokens, width / heads)."""
-        parts: Tensor = self.read(self.norm(h)).unflatten(-1, (3, self.heads, -1))
-        return parts.permute(2, 0, 3, 1, 4).unbind()
+        """Compute queries, keys and values, each (batch, heads, tokens, width / heads)."""
+        projected: Tensor = self.read(self.norm(h)).unflatten(-1, (3, self.heads, -1))
+        return projected.permute(2, 0, 3, 1, 4).unbind()
 
 
 class Prior(nn.Module, ABC):
     """p(z) over `latent_dim` latents, factored into `tokens`.
 
-    A learned prior is fitted in part without gradients: it starts from the codes of `INIT_ITEMS`
-    items (`init_from_codes`) once `INIT_AFTER` of the run is over, and follows the codes of each
-    update (`statistics`, `observe`). While it is trained, encoder and decoder learn at
-    `AUTOENCODER_LR` of the learning rate.
+    Some parameters of a learned prior are fitted without gradients: it is initialized from the
+    codes of `INIT_ITEMS` items (`init_from_codes`) after the fraction `INIT_AFTER` of the joint
+    epochs, and follows the codes of each update (`statistics`, `observe`). While it is trained, the
+    learning rate of encoder and decoder is multiplied by `AUTOENCODER_LR`.
     """
 
     INIT_ITEMS: ClassVar[int] = 0
@@ -90,26 +88,26 @@ class Prior(nn.Module, ABC):
 
     @abstractmethod
     def token_log_prob(self, z: Tensor) -> Tensor:
-        """log p of each token in nats: (batch, latent_dim) -> (batch, tokens)."""
+        """Compute log p of each token in nats: (batch, latent_dim) -> (batch, tokens)."""
 
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw z ~ p(z): (count, latent_dim)."""
 
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
-        """KL(q(z|x) || p(z)) of each token in nats, estimated at z ~ q(z|x): (batch, tokens)."""
+        """Estimate KL(q(z|x) || p(z)) of each token in nats at z ~ q(z|x): (batch, tokens)."""
         log_q = normal_log_prob(z, mean, log_var).view(len(z), self.tokens, -1).sum(2)
         return log_q - self.token_log_prob(z)
 
     def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
-        """Start from the codes N(mean, exp(log_var)) of items, each (n, latent_dim)."""
+        """Initialize from the codes N(mean, exp(log_var)) of items, each (n, latent_dim)."""
 
     def statistics(self, mean: Tensor, log_var: Tensor, weights: Tensor) -> Tensor | None:
-        """Sum over a batch of codes of what `observe` follows, each with its weight, or None."""
+        """Sum over a batch of weighted codes what `observe` follows; None if that is nothing."""
         return None
 
     def observe(self, statistics: Tensor, taken: Tensor) -> None:
-        """Follow the `statistics` of one update's batch; taken: (), 0 for an update to skip."""
+        """Follow the `statistics` of one update. taken: (), 0 where the update is skipped."""
 
 
 class StandardPrior(Prior):
@@ -130,14 +128,14 @@ class StandardPrior(Prior):
 
 
 class LearnedPrior(Prior):
-    """A distribution per token of a square, given a global class and the tokens before it.
+    """Autoregressive prior: a distribution per token, given a global class and earlier tokens.
 
-    Two causal windows, one read after the other in reading order, show each token its neighbours;
-    running sums of `COUNTERS` features show it everything that was read, and so does attention
-    where it has heads. The first tokens of very different items may look alike, so one of `CLASSES`
-    global classes c is drawn first. z determines its class c(z), and scoring takes that one term of
-    p(z) = sum_c p(c) p(z | c): log p(c(z)) + log p(z | c(z)) <= log p(z), and the ELBO stays a
-    lower bound.
+    The tokens lie on a square and are read row by row. Two causal windows, applied one after the
+    other, show each token its neighbours; running sums of `COUNTERS` features show it all earlier
+    tokens, and so does attention if it has heads. The first tokens of very different items may look
+    alike, so one of `CLASSES` global classes c is drawn first. z determines its class c(z), and
+    scoring takes only that term of p(z) = sum_c p(c) p(z | c): log p(c(z)) + log p(z | c(z)) <=
+    log p(z), so that the ELBO stays a lower bound.
 
     A subclass makes its own parameters, then the shared ones by `_make_network`.
     latent_dim must be a multiple of tokens, and tokens a square; raises ValueError otherwise.
@@ -158,12 +156,13 @@ class LearnedPrior(Prior):
         self.side = math.isqrt(tokens)
         if self.side**2 != tokens or latent_dim % tokens:
             raise ValueError(f"latent_dim must be a multiple of {tokens} tokens, got {latent_dim}")
-        self.tokens, self.token_dim = tokens, latent_dim // tokens
+        self.tokens = tokens
+        self.token_dim = latent_dim // tokens
 
     def _make_network(self, inputs: int, width: int, depth: int, outputs: int, heads: int) -> None:
         """Make the layers from `inputs` features to `outputs` numbers per token.
 
-        heads: of the attention before each of the second blocks, 0 for none.
+        heads: of the attention before each block of the second half, 0 for no attention.
         """
         offsets = 2 * self.REACH * (self.REACH + 1)
         self.inputs = inputs
@@ -183,14 +182,15 @@ class LearnedPrior(Prior):
         self.head = TokenLinear(width, outputs)
 
     def _over_windows(self, layer: nn.Linear, x: Tensor) -> Tensor:
-        """`layer` of the tokens read before each token, up to REACH rows and columns away.
+        """Apply `layer` to the tokens before each token, up to REACH rows and columns away.
 
-        x: (batch, tokens, c) -> (batch, tokens, outputs), 0 for places outside of the square. The
-        layer's inputs are ordered by place, then channel. As a convolution with zeros at the token
-        and after it, no window is copied.
+        x: (batch, tokens, c) -> (batch, tokens, outputs), with zeros outside of the square. The
+        layer's inputs are ordered by position, then channel. Computed as a convolution with zero
+        weights at the token and after it, so that no window is copied.
         """
         batch, _, channels = x.shape
-        reach, side = self.REACH, self.side
+        reach = self.REACH
+        side = self.side
         weight = F.pad(layer.weight, (0, channels * (reach + 1)))
         kernel = weight.view(-1, reach + 1, 2 * reach + 1, channels).permute(0, 3, 1, 2)
         square = x.reshape(batch, side, side, channels).permute(0, 3, 1, 2)
@@ -198,16 +198,17 @@ class LearnedPrior(Prior):
         out = F.conv2d(padded, kernel, layer.bias, padding=(0, reach))
         return out.permute(0, 2, 3, 1).reshape(batch, self.tokens, -1)
 
-    def _window_places(self) -> Tensor:
-        """Numbers of the tokens in each token's window: (tokens, places), -1 for one outside."""
-        reach, side = self.REACH, self.side
+    def _window_tokens(self) -> Tensor:
+        """List the tokens in each token's window: (tokens, window), -1 outside of the square."""
+        reach = self.REACH
+        side = self.side
         numbers = torch.arange(self.tokens, device=self.position.device).view(side, side)
         padded = F.pad(numbers, (reach, reach, reach, 0), value=-1)
         windows = padded.unfold(0, reach + 1, 1).unfold(1, 2 * reach + 1, 1)
         return windows.reshape(self.tokens, -1)[:, : 2 * reach * (reach + 1)]
 
     def _network(self, inputs: Tensor, early: Tensor | None, late: Tensor | None) -> Tensor:
-        """Outputs at every token, each from the tokens before it: (batch, tokens, outputs).
+        """Compute the output at every token from the tokens before it: (batch, tokens, outputs).
 
         inputs: (batch, tokens, inputs). early, late: added before the first and the second
         blocks, broadcastable to (batch, tokens, width).
@@ -220,14 +221,14 @@ class LearnedPrior(Prior):
         return out.to(self.position.dtype)
 
     def token_log_prob(self, z: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c(z)), the first token with log p(c(z)): (batch, tokens), nats."""
+        """log p(z_t | z_<t, c(z)) in nats, with log p(c(z)) in the first token: (batch, tokens)."""
         classes = self.global_class(z)
         return self._add_class(self.class_log_prob(z, classes), classes)
 
     def _add_class(self, within: Tensor, classes: Tensor) -> Tensor:
         """Add log p(c) to the first token of log p(z_t | z_<t, c), (batch, tokens)."""
-        chosen = self.class_shares()[classes]
-        return within + F.pad(chosen[:, None], (0, self.tokens - 1))
+        class_log_prob = self.class_shares()[classes]
+        return within + F.pad(class_log_prob[:, None], (0, self.tokens - 1))
 
     def class_shares(self) -> Tensor:
         """log p(c) of each class: (CLASSES,), nats."""
@@ -235,17 +236,17 @@ class LearnedPrior(Prior):
 
     @abstractmethod
     def global_class(self, z: Tensor) -> Tensor:
-        """The class c(z): (batch, latent_dim) -> (batch,)."""
+        """Find the class c(z): (batch, latent_dim) -> (batch,)."""
 
     @abstractmethod
     def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c) under given classes (batch,): (batch, tokens), nats."""
+        """Compute log p(z_t | z_<t, c) in nats for classes c (batch,): (batch, tokens)."""
 
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        device = self.position.device  # the generator's numbers come from the CPU on any device
+        device = self.position.device  # random numbers come from the CPU, whatever the device
         classes = self._sample_classes(count, generator)
-        # One row more, of zeros, for everything outside of the square
+        # One more row, of zeros, for everything outside of the square
         rows = self.tokens + 1
         z = torch.zeros(count, rows, self.token_dim, device=device)
         inputs = torch.zeros(count, rows, self.inputs, device=device)
@@ -257,7 +258,7 @@ class LearnedPrior(Prior):
             for layer in self.second
             if isinstance(layer, CausalAttention)
         }
-        for t, window in enumerate(self._window_places()):  # -1 is the last row
+        for t, window in enumerate(self._window_tokens()):  # -1 is the last row
             early, late = self._conditions(classes, occupied, slice(t, t + 1))
             h = self.read(inputs[:, window].flatten(1)) + self.position[t]
             h = self.first(h if early is None else h + early[:, 0])
@@ -282,9 +283,10 @@ class LearnedPrior(Prior):
     def _conditions(
         self, classes: Tensor | None, occupied: Tensor, tokens: slice
     ) -> tuple[Tensor | None, Tensor | None]:
-        """What is added before the first and the second blocks: (batch, tokens, width) or None.
+        """Compute what is added before the first and the second blocks.
 
-        occupied: (batch, tokens) as `_embed` gives it; tokens: those that are asked for.
+        Each is (batch, tokens, width) or None. occupied: (batch, tokens), as `_embed` returns it.
+        tokens: which tokens to compute it for.
         """
 
     @abstractmethod
@@ -293,7 +295,7 @@ class LearnedPrior(Prior):
 
     @abstractmethod
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """What later tokens see of a token (..., token_dim): (..., inputs) and a flag (...)."""
+        """Embed tokens (..., token_dim) for later ones: (..., inputs); also whether occupied."""
 
 
 def sample_component(logits: Tensor, generator: torch.Generator) -> Tensor:

@@ -1,10 +1,10 @@
 """A learned prior whose tokens share one codebook, for codes that form tight clusters.
 
-Grids are discrete, so the codes of a good encoder form a few hundred tight clusters per patch;
-under N(0, I) each of them costs the nats that separate a small cluster from a wide normal. A
-mixture whose components lie on those clusters, with weights that depend on the tokens before, costs
--log(weight) alone: the information that the grid really holds. It is the usual ELBO with another
-p(z), for any parameters (Chen et al. 2017, Variational Lossy Autoencoder; Tomczak & Welling 2018,
+Grids are discrete, so the codes of a good encoder form a few hundred tight clusters per patch.
+Under N(0, I) each of them costs the nats that separate a small cluster from a wide normal. A
+mixture whose components lie on those clusters, with weights that depend on earlier tokens, costs
+only -log(weight), which is the information that the grid really holds. The ELBO is the usual one
+with another p(z) (Chen et al. 2017, Variational Lossy Autoencoder; Tomczak & Welling 2018,
 VampPrior).
 """
 
@@ -20,29 +20,29 @@ from genlab.vae.models.priors.base import LearnedPrior, sample_component
 # log variance of the posterior: bounded so that no exponential overflows, and from below (a
 # standard deviation of 0.018) so that the densities the KL compares stay within float32.
 LOG_VAR_RANGE = (-8.0, 3.0)
-# Where it starts on grids: a standard deviation of 0.06 among codes about 1 apart, so that codes of
-# different patches can be distinguished from the first update on; codes that overlap stay so.
+# Its initial value on grids: a standard deviation of 0.06 among codes about 1 apart, so that codes
+# of different patches are distinct from the first update on; codes that overlap would stay so.
 LOG_VAR_START = -5.6
 # Codes nearer than this many posterior standard deviations are one cluster. On converged grid codes
 # (three seeds) clusters have radii up to 11 and centres 22 or more apart.
 CLUSTER_RADIUS = 10.0
 INACTIVE = -1e9
-MEMORY = 0.98  # of the running sums behind the components, from update to update
-MIN_SEEN = 1e-4  # tokens in that memory below which a component is left as it is
+MEMORY = 0.98  # decay of the running sums behind the components, per update
+MIN_COUNT = 1e-4  # tokens in these sums below which a component is not moved
 
 
 class CodebookPrior(LearnedPrior):
     """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k, diag(v_k)), one codebook for all.
 
-    A token enters the network through its responsibilities under the codebook, so that a tight
-    cluster acts as a discrete symbol. The weights w are trained by gradients, the codebook by
-    online EM (`statistics`, `observe`), which follows moving clusters where gradient steps would
-    have to be small against a cluster's width.
+    The network's input is a token's responsibilities under the codebook, so that a tight cluster
+    acts as a discrete symbol. The weights w are trained by gradients, the codebook by online EM
+    (`statistics`, `observe`), which follows moving clusters; gradient steps would have to be small
+    compared to a cluster's width.
 
-    A token is occupied where another component than `background`, the commonest, is nearest. The
-    global class says how many tokens are occupied: reading order alone spreads objects at an even
-    rate, and so makes too few squares that are nearly empty or full. The network sees how many
-    tokens are occupied so far, and how many of them began something new.
+    A token is occupied if its nearest component is not `background`, the commonest one. The global
+    class is the number of occupied tokens, in eight bins: without it, samples hold too few squares
+    that are nearly empty or nearly full. The network also sees how many tokens are occupied so far,
+    and how many of them began something new.
     """
 
     INIT_ITEMS = 2000
@@ -83,12 +83,12 @@ class CodebookPrior(LearnedPrior):
 
     @torch.no_grad()
     def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
-        """Put the components on the clusters of the codes, and the classes on their quantiles.
+        """Place the components on clusters of the codes, and the classes on quantiles.
 
         Greedy farthest points (Gonzalez 1985) until every token is within CLUSTER_RADIUS posterior
-        standard deviations of a centre, then two rounds of k-means: so a rare code gets a component
-        as well as a common one, and no cluster gets two that would blur each other. Components that
-        are left over are inactive.
+        standard deviations of a centre, then two rounds of k-means. So a rare code gets a component
+        as well as a common one, and no cluster gets two components that would blur each other.
+        Unused components are inactive.
         """
         codes = mean.reshape(-1, self.token_dim)
         std = float((0.5 * log_var).exp().mean())
@@ -111,7 +111,7 @@ class CodebookPrior(LearnedPrior):
         self.class_edges.copy_(torch.quantile(occupied.float(), steps))
 
     def _farthest_points(self, codes: Tensor, squared_radius: float) -> Tensor:
-        """Rows of `codes`, at most one per component, that lie farthest from the ones before."""
+        """Choose rows of `codes`, at most one per component, each farthest from those before."""
         centres = codes[:1]
         distance = (codes - centres).square().sum(1)
         while len(centres) < len(self.means) and float(distance.max()) > squared_radius:
@@ -122,7 +122,7 @@ class CodebookPrior(LearnedPrior):
 
     @torch.no_grad()
     def statistics(self, mean: Tensor, log_var: Tensor, weights: Tensor) -> Tensor:
-        """Sums over tokens of each component's responsibility, and of it times the code's moments.
+        """Sum each component's responsibilities, and the codes' moments weighted by them.
 
         Returns (components, 1 + 2 token_dim): counts, first and second moments.
         """
@@ -134,23 +134,23 @@ class CodebookPrior(LearnedPrior):
 
     @torch.no_grad()
     def observe(self, statistics: Tensor, taken: Tensor) -> None:
-        """One step of online EM (Cappe & Moulines 2009): forget a little, add, read off."""
+        """Take one step of online EM (Cappe & Moulines 2009)."""
         self.seen.mul_(1 - (1 - MEMORY) * taken).add_(statistics.nan_to_num() * taken)
         sizes = [1, self.token_dim, self.token_dim]
         count, first, second = torch.split(self.seen, sizes, dim=1)
-        known = count > MIN_SEEN  # a component that fades away stays where it was
-        means = torch.where(known, first / count, self.means)
+        in_use = count > MIN_COUNT  # a component without tokens is not moved
+        means = torch.where(in_use, first / count, self.means)
         variances = (second / count - means.square()).clamp_min(math.exp(LOG_VAR_RANGE[0]))
-        self.variances.copy_(torch.where(known, variances, self.variances))
+        self.variances.copy_(torch.where(in_use, variances, self.variances))
         self.means.copy_(means)
-        # Where two components share the commonest cluster, one of them takes it over.
+        # Where two components share the commonest cluster, one of them takes over.
         self.background.copy_(count[:, 0].argmax())
 
     def component_log_prob(self, z: Tensor) -> Tensor:
-        """log N(z_t; m_k, diag(v_k)): (..., token_dim) -> (..., components).
+        """Compute log N(z_t; m_k, diag(v_k)): (..., token_dim) -> (..., components).
 
-        Expanded into products, so that the work is one matrix multiplication. Its large terms
-        cancel: bfloat16 would leave nothing of them.
+        Expanded into products, so that one matrix multiplication does it. Its large terms cancel,
+        which bfloat16 is too coarse for.
         """
         precision = self.variances.reciprocal()
         factors = torch.cat([-0.5 * precision, self.means * precision], dim=1)
@@ -169,7 +169,7 @@ class CodebookPrior(LearnedPrior):
 
     @torch.no_grad()
     def global_class(self, z: Tensor) -> Tensor:
-        """The class c(z) by the number of occupied tokens: (batch, latent_dim) -> (batch,)."""
+        """Find the class c(z) by the number of occupied tokens: (batch, latent_dim) -> (batch,)."""
         return self._class_of(self._densities(z))
 
     def _densities(self, z: Tensor) -> Tensor:
@@ -190,7 +190,7 @@ class CodebookPrior(LearnedPrior):
         return self._read(self.component_log_prob(z))
 
     def _read(self, density: Tensor) -> tuple[Tensor, Tensor]:
-        """Embedding and occupancy of tokens of these component densities (..., components)."""
+        """Embed tokens by their component densities (..., components); also whether occupied."""
         return density.softmax(-1) @ self.symbols, density.argmax(-1) != self.background
 
     def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
@@ -201,18 +201,20 @@ class CodebookPrior(LearnedPrior):
     def _conditions(
         self, classes: Tensor | None, occupied: Tensor, tokens: slice
     ) -> tuple[None, Tensor]:
-        """Class, and counts before each token: of occupied ones, and of those that begin something.
+        """Embed the class and two counts before each token: occupied ones, and new beginnings.
 
-        An occupied token begins something new where no neighbour read before it is occupied.
+        An occupied token begins something new if no neighbour before it is occupied.
         """
         square = occupied.view(-1, self.side, self.side)
         above = F.pad(square, (1, 1, 1, 0))
         before = (above[:, :-1, :-2], above[:, :-1, 1:-1], above[:, :-1, 2:], above[:, 1:, :-2])
         begins = (square & ~torch.stack(before).any(0)).flatten(1).long()
         full = occupied.long()
-        so_far = [(x.cumsum(1) - x)[:, tokens] for x in (full, begins)]
-        # F.embedding, whose backward pass takes two thirds of the time of an index's
-        counts = F.embedding(so_far[0], self.occupied) + F.embedding(so_far[1], self.begun)
+        occupied_before = (full.cumsum(1) - full)[:, tokens]
+        begun_before = (begins.cumsum(1) - begins)[:, tokens]
+        # F.embedding: its backward pass takes two thirds of the time of an index's
+        counts = F.embedding(occupied_before, self.occupied)
+        counts = counts + F.embedding(begun_before, self.begun)
         assert classes is not None
         return None, counts + F.embedding(classes, self.class_embedding)[:, None]
 
@@ -220,8 +222,8 @@ class CodebookPrior(LearnedPrior):
 def log_sum_exp(x: Tensor) -> Tensor:
     """log sum exp over the last dimension.
 
-    Terms below e^-80 of the greatest are taken as e^-80, which float32 cannot tell from nothing in
-    the sum: exp is ten times slower where its result is no normal number, as nearly all are here.
+    Terms below e^-80 of the largest count as e^-80, which makes no difference to a sum in float32:
+    exp is ten times slower where its result is subnormal, as nearly all results are here.
     """
     peak = x.detach().amax(-1, keepdim=True)
     return (x - peak).clamp_min(-80.0).exp().sum(-1).log() + peak[..., 0]

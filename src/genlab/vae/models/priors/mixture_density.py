@@ -1,10 +1,9 @@
 """A learned prior with a mixture per token, for codes that spread and depend on their neighbours.
 
-The network reads the tokens of a square in order and gives for each the weights, means and
-variances of a mixture of normals (a mixture density network, Bishop 1994, over an autoregressive
-order, as in PixelCNN). Trained together with the encoder it is the ELBO with a learned p(z) (Chen
-et al. 2017, Variational Lossy Autoencoder); fitted to the codes of a finished model it is a sampler
-(`sampling.densities`).
+The network reads the tokens of a square in order and outputs for each the weights, means and
+variances of a mixture of normals (a mixture density network, Bishop 1994, in an autoregressive
+order as in PixelCNN). It is trained together with the encoder, as the learned p(z) of the ELBO
+(Chen et al. 2017, Variational Lossy Autoencoder).
 """
 
 import torch
@@ -16,19 +15,20 @@ from genlab.distributions.gaussian import LOG_TWO_PI
 from genlab.vae.models.priors.base import LearnedPrior, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
-HEAD_SCALE = 0.3  # of the usual scale of the head's weights: mixtures begin broad and alike
-MIN_CLASS_SHARE = 1e-4  # that a class starts with
+HEAD_SCALE = 0.3  # factor on the head's weights, so that mixtures start broad and similar
+MIN_CLASS_SHARE = 1e-4  # initial share of an empty class
 
 
 class MixtureDensityPrior(LearnedPrior):
     """p(z) = sum_c p(c) prod_t sum_k w_k(z_<t, c) N(z_t; m_k(z_<t, c), diag(s_k(z_<t, c)^2)).
 
-    The global class is the nearest cluster of whole codes; until `init_from_codes` has found the
-    clusters, classes say nothing. A tensor chooses, so that no update waits for the device.
+    The global class is the nearest cluster of whole codes. Before `init_from_codes` has found the
+    clusters, classes have no effect; a tensor switches them on, so that no update waits for the
+    device.
     """
 
     INIT_ITEMS = 10_000
-    INIT_AFTER = 0.2  # once codes differ by what the items show
+    INIT_AFTER = 0.2  # when codes reflect what the items show
     CLASSES = 64
     COUNTERS = 48
 
@@ -52,7 +52,7 @@ class MixtureDensityPrior(LearnedPrior):
         nn.init.zeros_(self.recount.weight)
         with torch.no_grad():
             self.head.weight.mul_(HEAD_SCALE)
-            # Components begin apart, else all of them would learn the same.
+            # Components start apart, or all of them would learn the same.
             means = self.head.bias[components : components * (1 + self.token_dim)]
             means.copy_(torch.randn(means.shape))
 
@@ -64,7 +64,7 @@ class MixtureDensityPrior(LearnedPrior):
         from sklearn.cluster import KMeans  # here, since importing it takes most of a second
 
         model = KMeans(self.CLASSES, n_init=1, max_iter=30, random_state=seed)
-        with threadpool_limits(1):  # several threads add in an order that changes by run
+        with threadpool_limits(1):  # with several threads, the order of sums changes
             model.fit(mean.cpu().numpy())
         shares = torch.bincount(torch.from_numpy(model.labels_), minlength=self.CLASSES)
         self.centres.copy_(torch.from_numpy(model.cluster_centers_))
@@ -92,11 +92,11 @@ class MixtureDensityPrior(LearnedPrior):
 
     def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
         logits, means, log_std = self._mixture(out)
-        chosen = sample_component(logits, generator)
-        chosen = chosen[:, :, None].expand(-1, -1, self.token_dim)
+        component = sample_component(logits, generator)
+        component = component[:, :, None].expand(-1, -1, self.token_dim)
         noise = torch.randn(len(out), self.token_dim, generator=generator).to(out.device)
-        std = log_std.gather(1, chosen)[:, 0].exp()
-        return means.gather(1, chosen)[:, 0] + std * noise
+        std = log_std.gather(1, component)[:, 0].exp()
+        return means.gather(1, component)[:, 0] + std * noise
 
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
         return z, torch.zeros(z.shape[:-1], dtype=torch.bool, device=z.device)
@@ -110,8 +110,9 @@ class MixtureDensityPrior(LearnedPrior):
         return F.embedding(classes, embedding)[:, None], None
 
     def _mixture(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Logits (..., k), means and log standard deviations (..., k, token_dim)."""
-        k, d = self.components, self.token_dim
+        """Split into logits (..., k), means and log standard deviations (..., k, token_dim)."""
+        k = self.components
+        d = self.token_dim
         logits, means, log_std = torch.split(out, [k, k * d, k * d], dim=-1)
         return (
             logits,
