@@ -298,7 +298,7 @@ def image_sections(
 def render_page(title: str, summary: Mapping[str, Any], sections: Sections) -> str:
     """The gallery as one HTML page that needs no other file. summary: see `summarise`."""
     images = any(pictures.ndim == 4 for pictures in sections[""].pictures.values())
-    return formats.template("gallery.html.j2", ranked=rank_tests).render(
+    return formats.load_template("gallery.html.j2", ranked=rank_tests).render(
         title=title, meaning=of_images.MEANING if images else {}, sections=sections, found=summary
     )
 

@@ -1,1 +1,1 @@
-"""Reports rendered from result files."""
+"""Reports, rendered from result files."""

@@ -1,4 +1,4 @@
-"""Compare two full runs: every metric with its interval, and the differences that exceed it."""
+"""Compare the metrics of two full runs: which differences exceed their intervals."""
 
 import math
 from collections import Counter
@@ -14,11 +14,13 @@ from genlab.evaluation.reports.formats import format_interval, format_number, lo
 
 FILES = ("results/*/metrics.json", "results/agent.json", "results/benchmark.json")
 BOUNDED = ("score", "difference")
-"""What `low` and `high` beside it are the interval of."""
+"""Keys whose interval is given by `low` and `high` beside them."""
+INTERVAL_KEYS = ("intervals", "interval", "low", "high")
+"""Keys that hold intervals rather than metrics."""
 
 
 class MetricEstimate(NamedTuple):
-    """A number of a run, and its 95 % interval where the run has one."""
+    """A metric of a run with its 95 % interval, if it has one."""
 
     value: float
     interval: tuple[float, float] | None = None
@@ -29,20 +31,21 @@ class MetricEstimate(NamedTuple):
 
 
 def read_metrics(run: Path) -> dict[str, MetricEstimate]:
-    """Every number in the result files of the folder `run`, by file and dotted key.
+    """Read every number of the result files of a run, by file and dotted key.
 
-    Of `metrics/`, which sums those files up, what they lack. Raises a GenlabError where there is no
-    such file, or where one of them is malformed.
+    run: the folder of a project. From `metrics/`, which summarises the result files, only numbers
+    that these lack are read. Raises GenlabError where there is no such file, or where one is
+    malformed.
     """
     values: dict[str, float] = {}
     bounds: dict[str, Any] = {}
     files = sorted(path for pattern in FILES for path in run.glob(pattern))
     stems = {path.parent.name if path.name == "metrics.json" else path.stem for path in files}
     for path in files + sorted(run.glob("metrics/*.json")):
-        found = read_json(path, producer_command="make repro")
+        content = read_json(path, producer_command="make repro")
         if path.parent.name == "metrics" and path.stem in stems:
-            found = {"passed": found.get("passed")} if isinstance(found, dict) else {}
-        _collect(found, path.relative_to(run).with_suffix("").as_posix(), values, bounds)
+            content = {"passed": content.get("passed")} if isinstance(content, dict) else {}
+        _collect(content, path.relative_to(run).with_suffix("").as_posix(), values, bounds)
     if not values:
         raise GenlabError(f"{run} has no metrics in metrics/ or results/; name a full run's folder")
     try:
@@ -54,55 +57,73 @@ def read_metrics(run: Path) -> dict[str, MetricEstimate]:
 
 
 def compare_runs(first: Path, second: Path) -> pd.DataFrame:
-    """One row per metric: both runs' values and intervals, their difference, and the outcome.
+    """Compare two runs: a row per metric with both values, their difference and the outcome.
 
-    The interval of a difference is that of independent estimates (Zou and Donner, 2008). Outcomes:
-    equal, within (the interval holds 0), exceeds (it does not), no interval, one run only.
+    Outcomes: equal; within (the interval of the difference contains 0); exceeds (it does not); no
+    interval; one run only.
     """
-    runs = read_metrics(first), read_metrics(second)
+    first_metrics = read_metrics(first)
+    second_metrics = read_metrics(second)
     rows = []
-    for key in dict.fromkeys([*runs[0], *runs[1]]):
-        a, b = (run.get(key) for run in runs)
+    for key in dict.fromkeys([*first_metrics, *second_metrics]):
+        a = first_metrics.get(key)
+        b = second_metrics.get(key)
         if a is None or b is None:
             rows.append((key, str(a or "–"), str(b or "–"), "–", "one run only"))
-            continue
-        difference, outcome = b.value - a.value, "equal" if a.value == b.value else "no interval"
-        if a.interval and b.interval and a.value != b.value:
-            down = math.hypot(b.value - b.interval[0], a.interval[1] - a.value)
-            up = math.hypot(b.interval[1] - b.value, a.value - a.interval[0])
-            outcome = "within" if difference - down <= 0 <= difference + up else "exceeds"
-        rows.append((key, str(a), str(b), format_number(difference), outcome))
+        else:
+            difference = format_number(b.value - a.value)
+            rows.append((key, str(a), str(b), difference, _compare(a, b)))
     return pd.DataFrame(rows, columns=["metric", "A", "B", "B − A", "outcome"])
 
 
 def count_outcomes(table: pd.DataFrame) -> str:
-    """The number of metrics by outcome, in one line."""
+    """Count the metrics by outcome, in one line."""
     counts = Counter(table["outcome"])
-    parts = ", ".join(f"{outcome}: {n}" for outcome, n in counts.most_common())
-    return f"{len(table)} metrics; {parts}"
+    outcomes = ", ".join(f"{outcome}: {n}" for outcome, n in counts.most_common())
+    return f"{len(table)} metrics; {outcomes}"
+
+
+def _compare(a: MetricEstimate, b: MetricEstimate) -> str:
+    """Outcome of a comparison; the estimates count as independent (Zou and Donner, 2008)."""
+    if a.value == b.value:
+        return "equal"
+    if not (a.interval and b.interval):
+        return "no interval"
+    difference = b.value - a.value
+    below = math.hypot(b.value - b.interval[0], a.interval[1] - a.value)
+    above = math.hypot(b.interval[1] - b.value, a.value - a.interval[0])
+    return "within" if difference - below <= 0 <= difference + above else "exceeds"
 
 
 def _collect(node: Any, path: str, values: dict[str, float], bounds: dict[str, Any]) -> None:
     """Add the numbers below `node` to `values`, and their intervals to `bounds`, by dotted key."""
     if isinstance(node, Mapping):
-        own = node.get("intervals")
-        bounds |= {f"{path}.{k}": v for k, v in own.items()} if isinstance(own, Mapping) else {}
+        intervals = node.get("intervals")
+        if isinstance(intervals, Mapping):
+            bounds.update({f"{path}.{key}": interval for key, interval in intervals.items()})
         for key, entry in node.items():
-            place = f"{path}.{key}"
-            # A count beside a value has no interval.
-            shared = node.get("interval") if isinstance(entry, float) else None
-            if key in BOUNDED and "low" in node and "high" in node:
-                shared = node
-            if key in ("intervals", "interval", "low", "high") or key.endswith("_interval"):
+            if key in INTERVAL_KEYS or key.endswith("_interval"):
                 continue
-            if (interval := node.get(f"{key}_interval", shared)) is not None:
-                bounds.setdefault(place, interval)
-            _collect(entry, place, values, bounds)
+            entry_path = f"{path}.{key}"
+            interval = _find_interval(node, key)
+            if interval is not None:
+                bounds.setdefault(entry_path, interval)
+            _collect(entry, entry_path, values, bounds)
     elif isinstance(node, list):
         for index, entry in enumerate(node):
             _collect(entry, f"{path}.{index}", values, bounds)
     elif isinstance(node, bool | int | float):
         values[path] = float(node)
+
+
+def _find_interval(node: Mapping[str, Any], key: str) -> Any:
+    """Find the interval of an entry that stands beside it, by any of the names that files use."""
+    if f"{key}_interval" in node:
+        return node[f"{key}_interval"]
+    if key in BOUNDED and "low" in node and "high" in node:
+        return node
+    # A count beside a value has no interval.
+    return node.get("interval") if isinstance(node[key], float) else None
 
 
 def _pair(interval: Any) -> tuple[float, float] | None:

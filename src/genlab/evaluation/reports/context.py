@@ -1,4 +1,4 @@
-"""What report templates read: the result files of a dataset and the runs of its experiments."""
+"""Variables of report templates: result files of a dataset and runs of its experiments."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ from genlab.experiments.definitions import compare_code
 from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
 
 Context = dict[str, Any]
-"""The variables of a template, by name."""
+"""Variables of a template by name."""
 
 RESULTS = ("data", "training", "metrics", "verdict", "diagnosis", "failures")
 """Files of results/DATASET, written by the stages."""
 DEFAULT = "default"
-"""The name of the pipeline's own run among the experiments."""
+"""Name of the pipeline's run among the experiments."""
 
 
 def load_context(root: Path, dataset: str) -> Context:
@@ -46,28 +46,33 @@ def load_context(root: Path, dataset: str) -> Context:
 
 
 def load_benchmarks(root: Path) -> Context:
-    """Every benchmark's result by its key."""
-    found: Context = read_json(root / "results/benchmarks.json", producer_command="make bench")
-    return found
+    """Load the results of the benchmarks by key."""
+    benchmarks: Context = read_json(root / "results/benchmarks.json", producer_command="make bench")
+    return benchmarks
 
 
 def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
-    """The default run and the experiments of `dataset`: one row per run, dotted columns.
+    """Load the default run and the experiments of a dataset: a row per run, dotted columns.
 
     Columns are those of results/experiments.csv; for images `frechet`, `relative_frechet` and
     `recall` are added, the numbers of the sampler that the validation split selected.
     """
     experiments = read_results(root / RESULTS_FILE)
-    own: dict[str, Any] = {
-        **flatten_results(*(results[k] for k in ("metrics", "training", "verdict", "diagnosis"))),
+    files = ("metrics", "training", "verdict", "diagnosis")
+    default_row: dict[str, Any] = {
+        **flatten_results(*(results[file] for file in files)),
         "sweep": [],
         "diagnosis.found": detected_issues(results["diagnosis"]["diagnoses"]),
     }
-    default = pd.DataFrame([own], index=[DEFAULT])
+    default = pd.DataFrame([default_row], index=[DEFAULT])
     runs = pd.concat([default, experiments[experiments["dataset"] == dataset]]).copy()
     if "metrics.best_sampler" in runs:
-        keys = {"frechet": "frechet_distance", "recall": "recall"}
-        for column, key in {**keys, "relative_frechet": "relative_frechet"}.items():
+        keys = {
+            "frechet": "frechet_distance",
+            "recall": "recall",
+            "relative_frechet": "relative_frechet",
+        }
+        for column, key in keys.items():
             runs[column] = [
                 row.get(f"metrics.samplers.{row['metrics.best_sampler']}.{key}")
                 for _, row in runs.iterrows()
@@ -76,12 +81,13 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
 
 
 def load_baselines(root: Path) -> Context:
-    """The comparison at equal CPU time: `rows`, its models, and `search`, the settings tried.
+    """Load the comparison with other models at equal CPU time.
 
-    `current`: whether our model had the params of now.
+    Returns `rows`, the compared models; `search`, the settings tried; and `current`, whether our
+    model was trained with today's params.
     """
-    found: Context = read_json(
+    baselines: Context = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
-    now = load_params(root / "params.yaml").training_digest("fashion_mnist")
-    return {**found, "current": found.get("params") == now}
+    digest = load_params(root / "params.yaml").training_digest("fashion_mnist")
+    return {**baselines, "current": baselines.get("params") == digest}

@@ -1,4 +1,4 @@
-"""Numbers and names as reports and pages write them, and the Jinja environment with both."""
+"""Formats of numbers and names in reports and pages, and the Jinja environment with them."""
 
 import math
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ SPELLINGS = {
 
 
 def format_share(number: float | None) -> str:
-    """A share as a percentage that never rounds a miss up to 100 % or a hit down to 0 %."""
+    """Format a fraction as a percentage; only 0 and 1 are rounded to 0 % and 100 %."""
     if number is None or math.isnan(number):
         return "–"
     if number in (0, 1):
         return f"{100 * number:.0f} %"
-    # As many digits as the distance from the nearer end needs to show.
+    # Enough digits to show the distance to the nearer of 0 and 1.
     digits = math.ceil(-math.log10(100 * min(number, 1 - number)) - 1e-6)
     return f"{100 * number:.{max(1, digits)}f} %"
 
 
 def format_number(value: float | int | None) -> str:
-    """A number with four significant digits; integers and large numbers with separators."""
+    """Format a number with four significant digits; integers and large numbers with separators."""
     if value is None or math.isnan(value):
         return "–"
     whole = float(value).is_integer() and abs(value) >= 1000
@@ -34,54 +34,56 @@ def format_number(value: float | int | None) -> str:
 
 
 def low_high(interval: Any) -> tuple[Any, Any]:
-    """Both ends of an interval, which files hold as [low, high] or by these names."""
-    low, high = (interval["low"], interval["high"]) if isinstance(interval, Mapping) else interval
+    """Both ends of an interval, which files give as [low, high] or by these names."""
+    if isinstance(interval, Mapping):
+        return interval["low"], interval["high"]
+    low, high = interval
     return low, high
 
 
 def format_interval(interval: Any) -> str:
-    """An interval in words: `0.9 to 0.92`; empty where there is none."""
+    """Format an interval: `0.9 to 0.92`; empty where there is none."""
     return "{} to {}".format(*map(format_number, low_high(interval))) if interval else ""
 
 
 def format_spread(value: float) -> str:
-    """A standard deviation over a few seeds, in two digits."""
+    """Format a standard deviation over a few seeds with two digits."""
     return f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:,.2g}"
 
 
-def format_value(found: Any) -> str:
-    """Any value of a params or metrics file as text."""
-    if found is None:
+def format_value(value: Any) -> str:
+    """Format any value of a params or metrics file as text."""
+    if value is None:
         return "–"
-    if found in ([], {}):
+    if value in ([], {}):
         return "none"
-    if isinstance(found, bool):
-        return "yes" if found else "no"
-    if isinstance(found, int | float):
-        return format_number(found)
-    if isinstance(found, Mapping):
-        return ", ".join(f"{key}: {format_value(entry)}" for key, entry in found.items())
-    if isinstance(found, list):
-        return ", ".join(format_value(entry) for entry in found)
-    return str(found)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return format_number(value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {format_value(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(format_value(entry) for entry in value)
+    return str(value)
 
 
 def to_words(name: str) -> str:
-    """`frechet_distance` as people write it."""
+    """Write a name such as `frechet_distance` in words: Fréchet distance."""
     return " ".join(SPELLINGS.get(word, word) for word in name.split("_"))
 
 
 def to_heading(name: str) -> str:
-    """`to_words` with a capital at the beginning."""
-    shown = to_words(name)
-    return shown[:1].upper() + shown[1:]
+    """Write a name in words with a capital at the beginning."""
+    text = to_words(name)
+    return text[:1].upper() + text[1:]
 
 
-def template(*names: str, **filters: Any) -> jinja2.Template:
-    """The first of the templates `names` that exists; a variable that is missing is an error.
+def load_template(*names: str, **filters: Any) -> jinja2.Template:
+    """Load the first of the templates `names` that exists; undefined variables are errors.
 
-    Filters are `share`, `number`, `words` and those given. HTML is escaped, markdown is not: its
-    input is our own files.
+    filters: in addition to `share`, `number` and `words`. HTML is escaped; Markdown is not, since
+    its input are files that genlab wrote.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("genlab.evaluation.reports"),

@@ -1,4 +1,4 @@
-"""Print reports as A4 pages: Markdown to HTML, and Chromium's own printing."""
+"""Print reports as A4 pages: Markdown to HTML, printed by Chromium."""
 
 import re
 import shutil
@@ -29,20 +29,22 @@ pre { font-size: 7.4pt; margin: 1mm 0; white-space: pre-wrap; }
 
 
 def print_pdf(report: Path) -> int:
-    """Print `report`, a Markdown file, beside itself as PDF; returns the number of pages.
+    """Print a Markdown file as a PDF beside it; return the number of pages.
 
-    Raises a GenlabError where no Chromium is installed, or where it fails.
+    Raises GenlabError where no Chromium is installed, or where it fails.
     """
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    installed = (shutil.which(name) for name in BROWSERS)
+    browser = next((path for path in installed if path), None)
     if browser is None:
         fix = "apt install chromium"
         raise GenlabError(f"{report}: not printed, no Chromium is installed; {fix}", fix=fix)
     body = MarkdownIt().enable("table").render(report.read_text(encoding="utf-8"))
-    body = re.sub(r"</?a\b[^>]*>", "", body)  # links would name folders of this machine
+    body = re.sub(r"</?a\b[^>]*>", "", body)  # links would contain the path of this folder
     base = report.parent.resolve().as_uri()
     page = f"<!doctype html><meta charset=utf-8><base href='{base}/'><style>{STYLE}</style>{body}"
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "report.html", Path(folder) / "report.pdf"
+        source = Path(folder) / "report.html"
+        target = Path(folder) / "report.pdf"
         source.write_text(page, encoding="utf-8")
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
         options += ["--no-pdf-header-footer", f"--user-data-dir={folder}/profile"]
@@ -52,8 +54,9 @@ def print_pdf(report: Path) -> int:
         except subprocess.TimeoutExpired as error:
             raise GenlabError(f"{report}: {browser} took over {TIMEOUT:g} s to print it") from error
         if done.returncode or not target.is_file():
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise GenlabError(f"{report}: {browser} printed nothing ({(said or ['silent'])[-1]})")
+            messages = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = messages[-1] if messages else "silent"
+            raise GenlabError(f"{report}: {browser} printed nothing ({reason})")
         content = target.read_bytes()
     write_bytes(report.with_suffix(".pdf"), content)
     return len(re.findall(rb"/Type\s*/Page\b", content))

@@ -14,7 +14,8 @@ from genlab.evaluation.reports import formats, tables
 from genlab.evaluation.reports.context import Context, load_benchmarks, load_context
 from genlab.evaluation.reports.targets import read_targets
 
-BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+BEGIN = "<!-- results:begin -->"
+END = "<!-- results:end -->"
 README_ROWS = (
     "grids.beta0.exact",
     "grids.neg_elbo_over_entropy_bound",
@@ -27,33 +28,42 @@ README_ROWS = (
     "agent.generative.cheats",
     "swap.ordered",
 )
-"""The results that the README shows, by key of results/benchmarks.json."""
+"""Keys of results/benchmarks.json that the README shows."""
 COMMITTED = (
     "README.md", "params.yaml", "reports", "results", "plots", "benchmarks/targets.yaml",
 )  # fmt: skip
+"""What the committed reports are rendered from."""
 
 
 def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, str]:
     """Render the README's results and each dataset's report and tables (default: all datasets).
 
-    Returns texts by path. Raises a GenlabError for missing or outdated result files.
+    Returns texts by path. Raises GenlabError for missing or outdated result files.
     """
     texts = {}
     for dataset in datasets or load_params(root / "params.yaml").datasets:
-        context, report = load_context(root, dataset), root / "reports" / f"{dataset}.md"
+        context = load_context(root, dataset)
+        report = root / "reports" / f"{dataset}.md"
         general = f"{context['family']}.md.j2"
         texts[report] = _render(root, context, f"{dataset}.md.j2", general)
         texts[report.with_stem(f"{dataset}_tables")] = _render(root, context, "tables.md.j2")
-    readme, targets = root / "README.md", read_targets(root)
-    shown = {key: target for key, target in targets.items() if key in README_ROWS}
+    readme = root / "README.md"
+    texts[readme] = replace_results(readme, _render_results(root))
+    return texts
+
+
+def _render_results(root: Path) -> str:
+    """The README's table of results, and all missed targets."""
+    targets = read_targets(root)
     benchmarks = load_benchmarks(root)
+    readme_targets = {key: target for key, target in targets.items() if key in README_ROWS}
+    table = tables.targets_table(readme_targets, benchmarks, command=True)
     missed = ", ".join(tables.missed_targets(targets, benchmarks)) or "none"
-    results = tables.targets_table(shown, benchmarks, command=True)
-    return texts | {readme: splice(readme, f"{results}\n\nAll missed targets: {missed}.")}
+    return f"{table}\n\nAll missed targets: {missed}."
 
 
 def find_outdated(texts: Mapping[Path, str]) -> list[Path]:
-    """The files that are missing or differ from their text."""
+    """Find the files that are missing or differ from their text."""
     return [
         path
         for path, text in texts.items()
@@ -62,9 +72,10 @@ def find_outdated(texts: Mapping[Path, str]) -> list[Path]:
 
 
 def check_committed(root: Path) -> list[str]:
-    """Render the committed result files and return the committed texts that differ."""
+    """Render the committed result files; return the committed texts that differ."""
     with tempfile.TemporaryDirectory() as folder:
-        copy, archive = Path(folder), Path(folder, "head.tar")
+        copy = Path(folder)
+        archive = Path(folder, "head.tar")
         command = ["git", "archive", "--output", str(archive), "HEAD", *COMMITTED]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -74,8 +85,8 @@ def check_committed(root: Path) -> list[str]:
         return [str(path.relative_to(copy)) for path in find_outdated(render_reports(copy))]
 
 
-def splice(readme: Path, section: str) -> str:
-    """The README with `section` between the two markers. Raises a GenlabError without them."""
+def replace_results(readme: Path, section: str) -> str:
+    """Replace the text between the README's markers. Raises GenlabError where one is missing."""
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
     head, begin, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
@@ -85,7 +96,7 @@ def splice(readme: Path, section: str) -> str:
 
 
 def _render(root: Path, context: Context, *templates: str) -> str:
-    """The first of `templates` that exists, with the results of a dataset."""
+    """Render the first of `templates` that exists with the results of a dataset."""
 
     def figure(path: str) -> str:
         if not (root / path).is_file():
@@ -97,7 +108,7 @@ def _render(root: Path, context: Context, *templates: str) -> str:
 
     helpers = {"tables": tables, "figure": figure, "run": run}
     try:
-        text = formats.template(*templates).render(context, **helpers)
+        text = formats.load_template(*templates).render(context, **helpers)
     except (jinja2.UndefinedError, KeyError) as error:
         raise GenlabError(
             f"results/: no {error} of {context['dataset']}; run: make repro, make experiments"

@@ -27,66 +27,74 @@ BASELINES = {
     "pythae-conv": "pythae, convolutions",
     "antixk": "PyTorch-VAE, VanillaVAE",
 }
-"""The models of results/baselines.json as tables name them."""
+"""Names of the models of results/baselines.json in tables."""
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
-"""Endings of the metrics that are written as percentages."""
+"""Endings of the metrics that are percentages."""
 COUNTS = ("_units", "epochs", "updates", "latent_dim")
-"""Endings of the metrics that are whole numbers; Student's interval is not for these."""
-RATE_SLACK = 0.01  # share of the ELBO that better samples are worth
-LEVEL = 0.05  # of tests: a difference with a larger p is within the noise of the seeds
+"""Endings of the metrics that are counts, for which Student's interval is not meant."""
+RATE_SLACK = 0.01  # fraction of the ELBO that may be given up for better samples
+LEVEL = 0.05  # of significance: a difference with a larger p is within the noise of the seeds
 INTERVALS = "Intervals of a model's metrics are over items of one checkpoint, not over trainings."
 Row = Mapping[str, Any]
 
 
-def markdown(rows: Iterable[Mapping[str, str]]) -> str:
-    """Rows as a markdown table; the first one's keys are the header."""
+def to_markdown(rows: Iterable[Mapping[str, str]]) -> str:
+    """Format rows as a Markdown table with the first row's keys as its header."""
     text: str = pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)
     return text
 
 
-def show(key: str, found: Any) -> str:
-    """A metric as a percentage or a number, as its key asks for; lists of names as words."""
-    if isinstance(found, list):
-        return ", ".join(map(to_words, found)) or "nothing"
-    if isinstance(found, str | bool | Mapping):
-        return format_value(found)
+def format_metric(key: str, value: Any) -> str:
+    """Format a metric as a percentage, count or number, by its key; a list of names in words."""
+    if isinstance(value, list):
+        return ", ".join(map(to_words, value)) or "nothing"
+    if isinstance(value, str | bool | Mapping):
+        return format_value(value)
     if key.endswith(SHARES):
-        return format_share(found if pd.isna(found) else min(max(found, 0.0), 1.0))
-    return format_number(round(found) if key.endswith(COUNTS) and not pd.isna(found) else found)
+        return format_share(value if pd.isna(value) else min(max(value, 0.0), 1.0))
+    if key.endswith(COUNTS) and not pd.isna(value):
+        return format_number(round(value))
+    return format_number(value)
 
 
-def with_interval(metrics: Row, key: str) -> str:
-    """A metric with its interval: `0.91 (0.90 to 0.92)`."""
+def format_with_interval(metrics: Row, key: str) -> str:
+    """Format a metric with its interval: `0.91 (0.90 to 0.92)`."""
     interval = metrics.get("intervals", {}).get(key)
-    text = show(key, metrics.get(key))
+    text = format_metric(key, metrics.get(key))
     if interval is None or key.endswith(COUNTS):
         return text
-    return f"{text} ({show(key, interval['low'])} to {show(key, interval['high'])})"
+    return (
+        f"{text} ({format_metric(key, interval['low'])} to {format_metric(key, interval['high'])})"
+    )
 
 
 def metrics_table(metrics: Row, labels: Mapping[str, str] | None = None) -> str:
-    """The metrics of `labels` ({key: what it is}, default: all) with intervals and sample sizes."""
+    """Table of the metrics of `labels`, {key: label}, by default all, with intervals and n."""
     sizes = {key: interval["n"] for key, interval in metrics["intervals"].items()}
-    return markdown(
-        {"metric": label, "value": with_interval(metrics, key), "n": format_number(sizes.get(key))}
+    return to_markdown(
+        {
+            "metric": label,
+            "value": format_with_interval(metrics, key),
+            "n": format_number(sizes.get(key)),
+        }
         for key, label in (labels or _by_key(metrics)).items()
     )
 
 
-def or_reason(table: Callable[..., str]) -> Callable[..., str]:
-    """`table`, or the reason where a sweep has not been run or mixes versions of the code."""
+def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
+    """Make `table` return the reason where a sweep was not run, or by different code versions."""
 
     @wraps(table)
-    def shown(*arguments: Any, **options: Any) -> str:
+    def table_or_reason(*arguments: Any, **options: Any) -> str:
         try:
             return table(*arguments, **options)
         except GenlabError as error:
             return f"*Not shown: {error}*"
 
-    return shown
+    return table_or_reason
 
 
-@or_reason
+@explain_missing
 def sweep_table(
     runs: pd.DataFrame,
     sweep: str,
@@ -97,56 +105,59 @@ def sweep_table(
     base: str = "",
     differences: Mapping[str, str] | None = None,
 ) -> str:
-    """Entries of a sweep ({name: what it is}, default: all) by columns: means over seeds.
+    """Table of the entries of a sweep by columns: means over seeds.
 
-    intervals: the columns that are shown with theirs; all by default. A star marks a mean that
-    differs from that of the entry `base` by more than the noise of the seeds. differences: columns
-    of mean differences from `base`, with intervals.
+    names: {entry: label}, by default all entries. intervals: the columns that are shown with their
+    intervals, by default all. A star marks a mean that differs from that of the entry `base` by
+    more than the noise of the seeds. differences: columns of mean differences from `base`, with
+    intervals.
     """
     rows = select_sweep(runs, sweep)
-    found, shown = summarise_sweep(rows, columns), columns if intervals is None else intervals
-    for row in found.values():
-        row["intervals"] = {key: row["intervals"].get(key) for key in columns if key in shown}
-    return markdown(
-        {"run": label}
-        | {
-            title: with_interval(found[name], key)
-            + ("*" if base and _p_value(rows, key, name, base) < LEVEL else "")
-            for key, title in columns.items()
+    means = summarise_sweep(rows, columns)
+    with_intervals = columns if intervals is None else intervals
+    for row in means.values():
+        row["intervals"] = {
+            key: row["intervals"].get(key) for key in columns if key in with_intervals
         }
-        | {
-            title: "–" if name == base else _mean_difference(rows, key, name, base)
-            for key, title in (differences or {}).items()
-        }
-        for name, label in (names or {name: f"`{name}`" for name in found}).items()
-        if name in found
-    )
+    table = []
+    for name, label in (names or {name: f"`{name}`" for name in means}).items():
+        if name not in means:
+            continue
+        cells = {"run": label}
+        for key, title in columns.items():
+            differs = bool(base) and _p_value(rows, key, name, base) < LEVEL
+            cells[title] = format_with_interval(means[name], key) + ("*" if differs else "")
+        for key, title in (differences or {}).items():
+            cells[title] = "–" if name == base else _mean_difference(rows, key, name, base)
+        table.append(cells)
+    return to_markdown(table)
 
 
-@or_reason
+@explain_missing
 def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
     """The mean of a column over the seeds of an entry."""
     return format_number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
 
 
-@or_reason
+@explain_missing
 def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
-    """In how many seeds of an entry a failure is diagnosed: `2 of 3`."""
+    """Count the seeds of an entry in which a failure is diagnosed: `2 of 3`."""
     return _count_diagnoses(select_sweep(runs, sweep), entry, rule)
 
 
 def _count_diagnoses(rows: pd.DataFrame, entry: str, rule: str) -> str:
-    found = [rule in issues for issues in rows.loc[rows["entry"] == entry, "diagnosis.found"]]
-    return f"{sum(found)} of {len(found)}"
+    issues_by_seed = rows.loc[rows["entry"] == entry, "diagnosis.found"]
+    count = sum(rule in issues for issues in issues_by_seed)
+    return f"{count} of {len(issues_by_seed)}"
 
 
-@or_reason
+@explain_missing
 def seeds_table(
     runs: pd.DataFrame, sweep: str, rule: str, columns: Mapping[str, str], names: Mapping[str, str]
 ) -> str:
-    """Entries of a sweep by columns, the range over seeds: for skewed numbers, without means.
+    """Table of the entries of a sweep by columns: ranges over seeds, for skewed numbers.
 
-    rule: the failure that the columns are the evidence of.
+    rule: the failure that the columns give evidence of. names: {entry: label}.
     """
     rows = select_sweep(runs, sweep)
 
@@ -154,7 +165,7 @@ def seeds_table(
         values = rows.loc[rows["entry"] == name, key]
         return " to ".join(dict.fromkeys(map(format_number, (values.min(), values.max()))))
 
-    return markdown(
+    return to_markdown(
         {
             "run": label,
             "diagnosed": _count_diagnoses(rows, name, rule),
@@ -165,19 +176,20 @@ def seeds_table(
     )
 
 
-@or_reason
+@explain_missing
 def chosen_rate(runs: pd.DataFrame) -> str:
-    """The entry of the sweep `rate` with the lowest Fréchet distance of draws from the prior.
+    """Name the entry of the sweep `rate` with the lowest Fréchet distance of prior draws.
 
     Candidates are trained at beta 1, and their -ELBO exceeds the lowest of these by at most
-    RATE_SLACK; both numbers are means over seeds on the validation split. Those whose distance
+    RATE_SLACK; both numbers are means over seeds on the validation split. Candidates whose distance
     differs by no more than the noise of the seeds are named as ties.
     """
-    beta, elbo = "training.best.beta", "training.best.elbo"
+    beta = "training.best.beta"
+    elbo = "training.best.elbo"
     frechet = "metrics.samplers.prior.validation_frechet"
     rows = select_sweep(runs, "rate")
-    found = summarise_sweep(rows, (beta, elbo, frechet))
-    at_one = {name: row for name, row in found.items() if row[beta] == 1.0}
+    means = summarise_sweep(rows, (beta, elbo, frechet))
+    at_one = {name: row for name, row in means.items() if row[beta] == 1.0}
     limit = max(row[elbo] for row in at_one.values()) * (1 + RATE_SLACK)
     allowed = {name: row[frechet] for name, row in at_one.items() if row[elbo] >= limit}
     best = min(allowed, key=allowed.__getitem__)
@@ -186,33 +198,37 @@ def chosen_rate(runs: pd.DataFrame) -> str:
     return f"`{best}`" + (f", in a tie with {', '.join(ties)}" if ties else "")
 
 
-@or_reason
+@explain_missing
 def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) -> str:
-    """Failures by symptom, measurement without a change, the change, and measurement with it.
+    """Table of failures and their fixes: a measurement without and with each change.
 
     fixes: (symptom, its diagnosis, what is measured, its column, entry without the change, change,
-    entry with it). Beside the symptom: in how many seeds without the change it is diagnosed.
+    entry with it). The table also says in how many seeds without the change the failure is
+    diagnosed.
     """
     rows = select_sweep(runs, sweep)
-    found = summarise_sweep(rows, {fix[3] for fix in fixes})
-    return markdown(
+    means = summarise_sweep(rows, {fix[3] for fix in fixes})
+    return to_markdown(
         {
             "symptom": symptom,
             "diagnosed": _count_diagnoses(rows, without, rule),
-            "measurement": f"{measure} {with_interval(found[without], column)}",
+            "measurement": f"{measure} {format_with_interval(means[without], column)}",
             "change": change,
-            "effect": with_interval(found[changed], column),
+            "effect": format_with_interval(means[changed], column),
         }
         for symptom, rule, measure, column, without, change, changed in fixes
-        if {without, changed} <= found.keys()
+        if {without, changed} <= means.keys()
     )
 
 
 def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | None = None) -> str:
-    """Samplers by columns ({key: label}, default: all of `prior`) with intervals."""
+    """Table of samplers by columns, {key: label}, by default those of `prior`, with intervals."""
     labels = columns or _by_key(samplers["prior"])
-    return markdown(
-        {"sampler": name, **{title: with_interval(row, key) for key, title in labels.items()}}
+    return to_markdown(
+        {
+            "sampler": name,
+            **{title: format_with_interval(row, key) for key, title in labels.items()},
+        }
         for name, row in samplers.items()
     )
 
@@ -220,48 +236,56 @@ def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | Non
 def targets_table(
     targets: Mapping[str, Target], benchmarks: Mapping[str, Row], *, command: bool = False
 ) -> str:
-    """Benchmarks by key beside their targets; last column: the key, or the command."""
+    """Table of benchmarks and their targets; the last column is the key, or the command."""
     rows = []
     for key, target in targets.items():
         entry = {"value": None, "interval": None, "command": None, **benchmarks.get(key, {})}
-        found, interval, outcome = entry["value"], entry["interval"], target.outcome(entry["value"])
+        value = entry["value"]
+        interval = entry["interval"]
+        outcome = target.outcome(value)
         row = {
             "result": target.description,
-            "value": "not measured" if found is None else format_number(found),
+            "value": "not measured" if value is None else format_number(value),
             "95 % interval": " to ".join(map(format_number, interval)) if interval else "–",
             "target": "–"
             if target.target is None
             else f"{target.sign} {format_number(target.target)}",
             "outcome": "**missed**" if outcome == "missed" else outcome,
         }
-        last = ("command", entry["command"]) if command else ("key", key)
-        rows.append({**row, last[0]: f"`{last[1]}`"})
-    return f"{markdown(rows)}\n\n{INTERVALS}"
+        if command:
+            row["command"] = f"`{entry['command']}`"
+        else:
+            row["key"] = f"`{key}`"
+        rows.append(row)
+    return f"{to_markdown(rows)}\n\n{INTERVALS}"
 
 
 def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row]) -> list[str]:
-    """Each missed target with its value: `grids.valid_rate` 0.731 (target >= 0.8)."""
+    """List the missed targets with values: `grids.valid_rate` 0.731 (target >= 0.8)."""
     missed = []
     for key, target in targets.items():
         value = benchmarks.get(key, {}).get("value")
         if target.outcome(value) == "missed":
-            wanted = f"{target.sign} {format_number(target.target)}"
-            missed.append(f"`{key}` {format_number(value)} (target {wanted})")
+            limit = f"{target.sign} {format_number(target.target)}"
+            missed.append(f"`{key}` {format_number(value)} (target {limit})")
     return missed
 
 
 def unmeasured_targets(targets: Mapping[str, Target], benchmarks: Container[str]) -> list[str]:
-    """The key of each target that has no value yet."""
-    known = (key for key, each in targets.items() if each.target is not None)
-    return [f"`{key}`" for key in known if key not in benchmarks]
+    """List the keys of the targets that have no value yet."""
+    return [
+        f"`{key}`"
+        for key, target in targets.items()
+        if target.target is not None and key not in benchmarks
+    ]
 
 
 def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
-    """The `count` (default: all) supported hypotheses, the largest lower bound of a ratio first."""
+    """Table of the supported hypotheses, by the lower bounds of their ratios; at most `count`."""
     supported = [test for test in rank_tests(tests) if test["verdict"] == "supported"]
     if not supported:
         return "*No hypothesis is supported.*"
-    return markdown(
+    return to_markdown(
         {
             "hypothesis": test["sentence"],
             "n": format_number(test["n_with"]),
@@ -275,12 +299,12 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
 
 
 def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """Models compared at equal CPU time: mean ± standard deviation over seeds, by columns.
+    """Table of models at equal CPU time by columns: mean ± standard deviation over seeds.
 
-    Where a model has several settings, the number that each was chosen for is named.
+    Where a model has several settings, the table names the metric that each was chosen for.
     """
     several = len({row["contender"] for row in baselines}) < len(baselines)
-    return markdown(
+    return to_markdown(
         {
             "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
             **(
@@ -299,23 +323,23 @@ def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str
     )
 
 
-def _differences(rows: pd.DataFrame, column: str, one: str, other: str) -> "pd.Series[float]":
-    """`one` minus `other` by seed: runs of a seed are a pair, since it draws the split too."""
+def _differences(rows: pd.DataFrame, column: str, entry: str, base: str) -> "pd.Series[float]":
+    """Differences of two entries by seed, which are paired since a seed draws the split too."""
     values = rows.pivot(index="seed", columns="entry", values=column).astype(float)
-    return (values[one] - values[other]).dropna()
+    return (values[entry] - values[base]).dropna()
 
 
-def _p_value(rows: pd.DataFrame, column: str, one: str, other: str) -> float:
-    """Of a paired t-test over the seeds of two entries; nan for a single seed."""
-    return float(ttest_1samp(_differences(rows, column, one, other), 0.0).pvalue)
+def _p_value(rows: pd.DataFrame, column: str, entry: str, base: str) -> float:
+    """p-value of a paired t-test over the seeds of two entries; nan for a single seed."""
+    return float(ttest_1samp(_differences(rows, column, entry, base), 0.0).pvalue)
 
 
-def _mean_difference(rows: pd.DataFrame, column: str, one: str, other: str) -> str:
-    """The mean of the differences over seeds with Student's 95 % interval."""
-    found = _differences(rows, column, one, other)
-    return f"{format_number(found.mean())} ({format_interval(student_interval(found))})"
+def _mean_difference(rows: pd.DataFrame, column: str, entry: str, base: str) -> str:
+    """Mean difference over seeds with Student's 95 % interval."""
+    differences = _differences(rows, column, entry, base)
+    return f"{format_number(differences.mean())} ({format_interval(student_interval(differences))})"
 
 
 def _by_key(metrics: Row) -> dict[str, str]:
-    """The metrics that have an interval, labelled by their keys."""
+    """Label the metrics that have an interval by their keys."""
     return {key: f"`{key}`" for key in metrics["intervals"] if key in metrics}

@@ -1,4 +1,4 @@
-"""Targets of the benchmarks, from benchmarks/targets.yaml."""
+"""Targets of the benchmarks, read from benchmarks/targets.yaml."""
 
 from pathlib import Path
 from typing import Literal
@@ -14,7 +14,7 @@ TARGETS_FILE = Path("benchmarks/targets.yaml")
 
 
 class Target(BaseModel):
-    """What a benchmark measures and what it should reach; without a target it is only reported."""
+    """What a benchmark measures and should reach; without a target it is only reported."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +33,7 @@ class Target(BaseModel):
         return self._satisfies(value, self.target)
 
     def outcome(self, value: float | None) -> str:
-        """`value` against both targets, in words."""
+        """Compare `value` with both targets, in words."""
         if value is None:
             return "not measured"
         if self.target is None:
@@ -42,10 +42,10 @@ class Target(BaseModel):
             return "stretch target met"
         return "met" if self.met(value) else "missed"
 
-    def _satisfies(self, value: float | None, wanted: float | None) -> bool | None:
-        if value is None or wanted is None:
+    def _satisfies(self, value: float | None, target: float | None) -> bool | None:
+        if value is None or target is None:
             return None
-        return value >= wanted if self.direction == "maximize" else value <= wanted
+        return value >= target if self.direction == "maximize" else value <= target
 
 
 def read_targets(root: Path, dataset: str | None = None) -> dict[str, Target]:
