@@ -1,6 +1,6 @@
-"""Cases, as folders that people can read: `cases/<case_id>/case.yaml`, the images beside it.
+"""Read cases: folders with a `case.yaml` and its images, `cases/<case_id>/`.
 
-The file names the template, the avatars, for each swap the region of the face in the template, and
+The file names the template, the avatars, the region of the face in the template for each swap, and
 in ground-truth cases the ideal result. Shipped cases are in `cases/`, a user's own in
 `cases/private/`, which git ignores.
 """
@@ -39,11 +39,11 @@ PRIVATE = "private"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-class _Part(BaseModel):
+class _CaseModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Region(_Part):
+class Region(_CaseModel):
     """A person's face (or head) in the template, in pixels of the upright image."""
 
     left: int = Field(ge=0)
@@ -57,15 +57,15 @@ class Region(_Part):
         return self.left, self.top, self.left + self.width, self.top + self.height
 
 
-class Swap(_Part):
+class Swap(_CaseModel):
     """Who is replaced by whom."""
 
     region: Region = Field(description="Where the person's face is.")
     avatar: str = Field(description="Name of the avatar that replaces this person.")
 
 
-class Source(_Part):
-    """Where an image is from."""
+class Source(_CaseModel):
+    """The origin and the licence of an image."""
 
     title: str = ""
     author: str = ""
@@ -74,17 +74,17 @@ class Source(_Part):
     url: str = ""
 
 
-def _beside(name: object, info: ValidationInfo) -> Path:
-    """The file `name` in the case's own folder: nothing else of the disk is read."""
+def _resolve_file(name: object, info: ValidationInfo) -> Path:
+    """Resolve a file name in the case's folder; paths that lead elsewhere are refused."""
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
         raise PydanticCustomError("file", "Input must be a file beside it")
     return match_disk_names(Path(str(info.context)) / name)
 
 
-File = Annotated[Path, BeforeValidator(_beside)]
+File = Annotated[Path, BeforeValidator(_resolve_file)]
 
 
-class Case(_Part):
+class Case(_CaseModel):
     """A case as read from case.yaml; validated with its folder as context."""
 
     version: Literal[1] = Field(description="Version of this format.")
@@ -116,9 +116,9 @@ class Case(_Part):
                 raise ValueError(f"avatars.{name}: a name is a-z, 0-9, _ and -; rename it")
         for number, swap in enumerate(self.swaps):
             if swap.avatar not in self.avatars:
-                known = ", ".join(self.avatars)
+                names = ", ".join(self.avatars)
                 raise ValueError(
-                    f"swaps.{number}.avatar must be one of {known}, got {swap.avatar!r}"
+                    f"swaps.{number}.avatar must be one of {names}, got {swap.avatar!r}"
                 )
         images = {"template", *self.avatars}
         for name in sorted(images ^ {*self.sources}):
@@ -134,9 +134,13 @@ class Case(_Part):
 
     @property
     def run_record(self) -> dict[str, str]:
-        """What a run keeps of it."""
-        where = {"case_id": self.case_id, "folder": str(self.folder.resolve())}
-        return {**where, "title": self.title, "digest": self.digest}
+        """The values that a run stores about its case."""
+        return {
+            "case_id": self.case_id,
+            "folder": str(self.folder.resolve()),
+            "title": self.title,
+            "digest": self.digest,
+        }
 
     @property
     def case_id(self) -> str:
@@ -144,12 +148,12 @@ class Case(_Part):
 
     @property
     def is_private(self) -> bool:
-        """Whether it is a user's case."""
+        """Whether it is a user's own case, which git ignores."""
         return self._folder.parent.name == PRIVATE
 
     @property
     def may_run(self) -> bool:
-        """Whether runs take it: the persons shown agree, or a basis is stated in its place."""
+        """Whether runs include it: the persons shown agree, or another basis is stated."""
         return bool(self.consent or self.basis)
 
     @property
@@ -161,21 +165,21 @@ class Case(_Part):
 
     @property
     def size(self) -> tuple[int, int]:
-        """Width and height of the template, upright; the file is read once."""
+        """Width and height of the upright template; the file is read once."""
         if self._size is None:
             self._size = upright_size(self.template)
         return self._size
 
     def open_template(self) -> Image.Image:
-        """The template, RGB, upright."""
+        """Open the template, RGB and upright."""
         return read_photograph(self.template)
 
     def open_avatar(self, name: str) -> Image.Image:
-        """The photograph of avatar `name`, RGB, upright."""
+        """Open the photograph of an avatar, RGB and upright."""
         return read_photograph(self.avatars[name])
 
     def check(self) -> None:
-        """Read all images. Raises a `GenlabError` for a damaged one, or an ideal that cannot be."""
+        """Read all images. Raises a `GenlabError` for a damaged one or a misshapen ideal."""
         for path in (self.template, *self.avatars.values()):
             read_photograph(path)
         if self.ideal and not same_shape(read_photograph(self.ideal).size, self.size):
@@ -183,14 +187,17 @@ class Case(_Part):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that a score depends on: images, regions, who is who."""
-        whole = hashlib.sha256()
-        ideal = [self.ideal] if self.ideal else []
-        for path in (self.template, *(self.avatars[n] for n in sorted(self.avatars)), *ideal):
-            whole.update(hashlib.sha256(path.read_bytes()).digest())
-        for part in (*sorted(self.avatars), *(swap.model_dump_json() for swap in self.swaps)):
-            whole.update(part.encode() + b"\0")
-        return whole.hexdigest()
+        """SHA-256 of all that a score depends on: images, names of avatars, and swaps."""
+        names = sorted(self.avatars)
+        paths = [self.template, *(self.avatars[name] for name in names)]
+        if self.ideal:
+            paths.append(self.ideal)
+        sha256 = hashlib.sha256()
+        for path in paths:
+            sha256.update(hashlib.sha256(path.read_bytes()).digest())
+        for text in (*names, *(swap.model_dump_json() for swap in self.swaps)):
+            sha256.update(text.encode() + b"\0")
+        return sha256.hexdigest()
 
 
 def load_case(folder: Path) -> Case:
@@ -223,7 +230,7 @@ def load_case(folder: Path) -> Case:
 
 
 def load_run_case(folder: Path, run_id: str, digest: str) -> Case:
-    """Read the case of a run that began when the case had this digest.
+    """Read the case of a run, and check that it still has the digest with which the run began.
 
     Raises a `GenlabError` where it is faulty or has changed: the run's images would not compare.
     """
@@ -235,21 +242,24 @@ def load_run_case(folder: Path, run_id: str, digest: str) -> Case:
 
 
 def load_stored_case(store: Store, run_id: str, stored: Mapping[str, Any]) -> Case:
-    """Read a case as a run's record names it. Raises a `GenlabError` as `load_run_case` does."""
+    """Read a case that a run stored as `run_record`. Raises errors as `load_run_case` does."""
     return load_run_case(store.case_folder(stored), run_id, stored.get("digest", ""))
 
 
 def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
-    """All cases of `root` and `root/private`, by name, or `only` those named, in their order.
+    """Read all cases of `root` and `root/private`, sorted by name, or `only` those named.
 
-    Raises a `GenlabError` where there is none, or two have one name; where cases are faulty, with
-    the fault of the first and the names of the others.
+    Raises a `GenlabError` where there is none, where two have one name, and where cases are faulty:
+    it states the fault of the first and names the others.
     """
     root = resolve_beside(Path(), root)
     folders: dict[str, Path] = {}
     for file in sorted([*root.glob(f"*/{CASE_FILE}"), *root.glob(f"{PRIVATE}/*/{CASE_FILE}")]):
-        if (other := folders.setdefault(file.parent.name, file.parent)) != file.parent:
-            raise GenlabError(f"{other} and {file.parent} have one name; rename one of the two")
+        folder = file.parent
+        if folder.name in folders:
+            first = folders[folder.name]
+            raise GenlabError(f"{first} and {folder} have one name; rename one of the two")
+        folders[folder.name] = folder
     if not folders:
         raise GenlabError(
             f"{root} holds no case (no */{CASE_FILE}); restore the shipped ones with:"
@@ -267,20 +277,20 @@ def load_cases(root: Path, only: Sequence[str] = ()) -> list[Case]:
         except GenlabError as fault:
             faults[name] = fault
     if faults:
-        first, *others = faults
-        more = f" (faulty as well: {', '.join(others)})" if others else ""
-        raise GenlabError(f"{faults[first]}{more}")
+        first_name, *others = faults
+        also_faulty = f" (faulty as well: {', '.join(others)})" if others else ""
+        raise GenlabError(f"{faults[first_name]}{also_faulty}")
     return cases
 
 
 def describe_missing_consent(case: Case) -> str:
-    """Why a case must not be run, and the fix."""
+    """Describe why a case without consent is not run, and the fix."""
     fix = "if all persons shown agree to this use, write there: consent: true"
     return f"{case.folder / CASE_FILE} says consent: false; {fix}"
 
 
 def split_by_consent(cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-    """The cases that may be run, and a line for each that is skipped."""
+    """Return the cases that may run, and a line for each case that is skipped."""
     skipped = [
         f"case {case.case_id} skipped: {describe_missing_consent(case)}"
         for case in cases

@@ -49,16 +49,18 @@ def write_case(
     ideal: Image.Image | Path | None = None,
     version: int = 1,
 ) -> Case:
-    """Write a case to `folder`, whole or not at all; an existing one is replaced.
+    """Write a case to `folder` atomically; an existing case is replaced.
 
-    The contents are those of a `Case`, so that `write_case(folder, **dict(case))` copies one;
-    images may also be PIL images, which become JPEG; files are copied as they are. Raises a
-    `GenlabError` where they make no valid case, or the folder is something else.
+    The keyword arguments are the fields of a `Case`, so that `write_case(folder, **dict(case))`
+    copies one. PIL images are saved as JPEG, files are copied as they are. Raises a `GenlabError`
+    where the case would not be valid, or the folder holds something else.
     """
     if folder.exists() and not (folder / CASE_FILE).exists():
         fix = "move it away, or choose another name"
         raise GenlabError(f"{folder} exists and holds no {CASE_FILE}: it is no case; {fix}")
-    images = {"template": template, **({"ideal": ideal} if ideal else {})}
+    images = {"template": template}
+    if ideal:
+        images["ideal"] = ideal
     images |= {f"avatar_{name}": image for name, image in avatars.items()}
     suffixes = {key: image.suffix for key, image in images.items() if isinstance(image, Path)}
     files = {key: key + suffixes.get(key, ".jpg") for key in images}
@@ -72,8 +74,9 @@ def write_case(
         "sources": {name: source.model_dump() for name, source in sources.items()},
     }
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as beside:
-        new, old = Path(beside) / "new" / folder.name, Path(beside) / "old"
+    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=folder.parent) as temporary:
+        new = Path(temporary) / "new" / folder.name
+        old = Path(temporary) / "old"
         for key, image in images.items():
             _write_image(new / files[key], image)
         text = io.StringIO(HEAD)
@@ -94,14 +97,14 @@ def write_case(
 
 def _write_image(path: Path, image: Image.Image | Path) -> None:
     with atomic_write(path) as temporary:
-        if isinstance(image, Path):  # not encoded once more
+        if isinstance(image, Path):  # encoding it again would lose quality
             shutil.copyfile(image, temporary)
         else:
             image.save(temporary, "JPEG", quality=QUALITY, optimize=True)
 
 
 def delete_case(case: Case) -> Path:
-    """Move a private case to the bin beside it; returns where it is now."""
+    """Move a private case to the bin beside it, and return its new folder."""
     if not case.is_private:
         raise GenlabError(f"{case.folder} is a shipped case; only private cases are deleted")
     target = case.folder.parent / BIN / f"{case.case_id}-{now()[:19].replace(':', '')}"
@@ -111,36 +114,39 @@ def delete_case(case: Case) -> Path:
 
 
 def face_region(face: Face, size: tuple[int, int]) -> Region:
-    """The box of a face, clipped to the image's (width, height)."""
+    """Return the box of a face, clipped to the image's (width, height)."""
     left, top, right, bottom = face.box
-    left, top = max(0, left), max(0, top)
-    width, height = min(right, size[0]) - left, min(bottom, size[1]) - top
+    left = max(0, left)
+    top = max(0, top)
+    width = min(right, size[0]) - left
+    height = min(bottom, size[1]) - top
     return Region(left=left, top=top, width=width, height=height)
 
 
 def find_regions(image: Image.Image) -> list[Region]:
-    """Regions of the faces of an image, in the order in which persons are numbered."""
+    """Find the regions of all faces, in the order in which persons are numbered."""
     persons = order_persons(faces.detect(np.asarray(image)))
     return [face_region(face, image.size) for face in persons]
 
 
 def slugify(text: str) -> str:
-    """`text` in a-z, 0-9 and -, without accents (Zoë: zoe).
+    """Convert text to a name of a-z, 0-9 and -, without accents (Zoë: zoe).
 
-    Letters of other alphabets are in a short digest of all of it, and so is what is too long.
+    A short digest of the text is appended where letters of other alphabets or the end are lost.
     """
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(part for part in folded if not unicodedata.combining(part))
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(letter for letter in decomposed if not unicodedata.combining(letter))
     name = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    parts = [name[:LONGEST].strip("-") or "photograph"]
-    lost = any(part.isalnum() and not part.isascii() for part in plain)
-    if lost or not name or len(name) > LONGEST:
-        whole = unicodedata.normalize("NFC", text)  # one digest, however accents are encoded
-        parts.append(hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:6])
-    return "-".join(parts)
+    slug = name[:LONGEST].strip("-") or "photograph"
+    loses_letters = any(letter.isalnum() and not letter.isascii() for letter in plain)
+    if not loses_letters and 0 < len(name) <= LONGEST:
+        return slug
+    composed = unicodedata.normalize("NFC", text)  # one digest, however accents are encoded
+    digest = hashlib.sha256(composed.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{slug}-{digest[:6]}"
 
 
 def unique_name(name: str, taken: Collection[str]) -> str:
-    """The first of `name`, `name-2`, `name-3` and so on that is not taken."""
-    names = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(one for one in names if one not in taken)
+    """Return the first of `name`, `name-2`, `name-3` and so on that is not taken."""
+    candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(candidate for candidate in candidates if candidate not in taken)

@@ -1,7 +1,7 @@
-"""Make cases of photographs, a batch at a time.
+"""Make cases from folders of photographs.
 
 Photographs are saved again, at most TEMPLATE_SIDE pixels per side and without metadata. An existing
-case is kept unless it is to be replaced: somebody may have corrected it.
+case is not overwritten unless asked for: somebody may have corrected it.
 """
 
 import csv
@@ -21,7 +21,10 @@ from genlab.core.paths import normalise_name, resolve_path
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
-STARTS = (b"\xff\xd8\xff", b"\x89PNG")  # of photographs whose ending says nothing
+MAGIC_BYTES = (
+    b"\xff\xd8\xff",
+    b"\x89PNG",
+)  # first bytes of photographs whose file name does not say so
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 COLUMNS = ("template", "face", "avatar")
 Pairs = list[tuple[int, str]]
@@ -40,15 +43,68 @@ def generate_cases(
 ) -> Iterator[str | GenlabError]:
     """Make a case in `root` of each photograph in `templates`; yields a line or fault on each.
 
-    Without `pairs`, a CSV file of template, face and avatar, the persons of a template, without
-    bystanders and at most MAX_PERSONS, are replaced by the next avatars in turn. Raises a
-    `GenlabError` where a folder holds no usable photograph.
+    pairs: a CSV file of template, face and avatar. Without it, the next avatars in turn replace the
+    persons of a template, at most MAX_PERSONS and no bystanders. Raises a `GenlabError` where a
+    folder holds no usable photograph.
     """
+    avatar_names: dict[str, str] = {}
     heads: dict[str, Image.Image] = {}
-    names: dict[str, str] = {}  # of avatars, by readable file name
-    found, lines = _list_photographs(avatars)
+    yield from _crop_avatars(avatars, avatar_names, heads)
+    photographs, lines = _list_photographs(templates)
     yield from lines
-    for file, path in found.items():
+    chosen_pairs = _read_pairs(resolve_path(pairs)) if pairs else None
+    for file, (line, _) in (chosen_pairs or {}).items():
+        if file not in photographs:
+            fault = f"{pairs}: line {line}: {templates} holds no photograph {file!r}; correct it"
+            yield GenlabError(fault)
+    taken: set[str] = set()
+    used_avatars = 0
+    for file, path in photographs.items():
+        try:
+            template = shrink(read_photograph(path), TEMPLATE_SIDE)
+            if chosen_pairs is not None and file not in chosen_pairs:
+                raise GenlabError(f"{path}: the file of pairs has no line for {file}")
+            regions = find_regions(template)
+            if not regions:
+                raise GenlabError(f"{path}: no face is found, so no case is made")
+            if chosen_pairs:
+                template_pairs = chosen_pairs[file][1]
+            else:
+                template_pairs = _choose_next(regions, list(avatar_names), used_avatars)
+            swaps = [
+                _make_swap(path, regions, number, avatar_names, avatar)
+                for number, avatar in template_pairs
+            ]
+            used_avatars += len(swaps)
+            title = Path(file).stem
+            case_id = unique_name(slugify(title), taken)
+            taken.add(case_id)
+            avatar_heads = {swap.avatar: heads[swap.avatar] for swap in swaps}
+            template_source = UNKNOWN.model_copy(update={"title": file})
+            content = {
+                "title": title,
+                "consent": consent,
+                "template": template,
+                "swaps": swaps,
+                "avatars": avatar_heads,
+                "sources": {"template": template_source} | dict.fromkeys(avatar_heads, UNKNOWN),
+            }
+            yield _write_missing(root / case_id, content, force)
+        except GenlabError as fault:
+            yield fault
+
+
+def _crop_avatars(
+    folder: Path, names: dict[str, str], heads: dict[str, Image.Image]
+) -> Iterator[str | GenlabError]:
+    """Crop the avatars of a folder; yields a line or fault on each photograph.
+
+    names: filled with the avatars' names, by readable file name; heads: filled with their pictures,
+    by name. Raises a `GenlabError` where no photograph shows one face.
+    """
+    photographs, lines = _list_photographs(folder)
+    yield from lines
+    for file, path in photographs.items():
         try:
             name = unique_name(slugify(Path(file).stem), {*heads, "template"})
             heads[name] = crop_avatar(read_photograph(path), str(path))
@@ -57,54 +113,22 @@ def generate_cases(
         except GenlabError as fault:
             yield fault
     if not heads:
-        raise GenlabError(f"{avatars} holds no photograph with one face; put some there")
-    found, lines = _list_photographs(templates)
-    yield from lines
-    given = _read_pairs(resolve_path(pairs)) if pairs else None
-    for file, (line, _) in (given or {}).items():
-        if file not in found:
-            place = f"{pairs}: line {line}"
-            yield GenlabError(f"{place}: {templates} holds no photograph {file!r}; correct it")
-    taken: set[str] = set()
-    used = 0
-    for file, path in found.items():
-        try:
-            template = shrink(read_photograph(path), TEMPLATE_SIDE)
-            if given is not None and file not in given:
-                raise GenlabError(f"{path}: the file of pairs has no line for {file}")
-            regions = find_regions(template)
-            if not regions:
-                raise GenlabError(f"{path}: no face is found, so no case is made")
-            wanted = given[file][1] if given else _choose_next(regions, list(names), used)
-            swaps = [_make_swap(path, regions, number, names, name) for number, name in wanted]
-            used += len(swaps)
-            title = Path(file).stem
-            case_id = unique_name(slugify(title), taken)
-            taken.add(case_id)
-            chosen = {swap.avatar: heads[swap.avatar] for swap in swaps}
-            sources = {"template": UNKNOWN.model_copy(update={"title": file})}
-            content = {
-                **{"title": title, "consent": consent, "template": template, "swaps": swaps},
-                **{"avatars": chosen, "sources": sources | dict.fromkeys(chosen, UNKNOWN)},
-            }
-            yield _write_missing(root / case_id, content, force)
-        except GenlabError as fault:
-            yield fault
+        raise GenlabError(f"{folder} holds no photograph with one face; put some there")
 
 
 def _make_swap(
-    path: Path, regions: Sequence[Region], number: int, names: Mapping[str, str], avatar: str
+    path: Path, regions: Sequence[Region], number: int, names: Mapping[str, str], file: str
 ) -> Swap:
-    """The swap of the face `number` of a template; names: of avatars, by their files."""
+    """Make the swap of face `number` of a template; names: of avatars, by their files."""
     if not 1 <= number <= len(regions):
         raise GenlabError(f"{path}: face {number} of {len(regions)} found; correct the pairs")
-    if avatar not in names:
-        raise GenlabError(f"{path}: no usable avatar is called {avatar!r}; correct the pairs")
-    return Swap(region=regions[number - 1], avatar=names[avatar])
+    if file not in names:
+        raise GenlabError(f"{path}: no usable avatar is called {file!r}; correct the pairs")
+    return Swap(region=regions[number - 1], avatar=names[file])
 
 
 def copy_shipped_cases(root: Path, *, force: bool = False) -> Iterator[str | GenlabError]:
-    """Write the cases that ship with the repository to `root`; yields a line on each."""
+    """Copy the cases that ship with the repository to `root`; yields a line on each."""
     folders = sorted(path.parent for path in SHIPPED.glob(f"*/{CASE_FILE}"))
     if not folders:
         raise GenlabError(f"{SHIPPED} holds no case; run this in a clone of the repository")
@@ -113,7 +137,7 @@ def copy_shipped_cases(root: Path, *, force: bool = False) -> Iterator[str | Gen
 
 
 def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str:
-    """Write a case unless it exists; returns a line that says which."""
+    """Write a case unless it exists; returns a line that says whether it was written."""
     if (folder / CASE_FILE).exists() and not force:
         return f"{folder}: exists, kept as it is"
     case = write_case(folder, **content)
@@ -123,25 +147,24 @@ def _write_missing(folder: Path, content: Mapping[str, Any], force: bool) -> str
 
 
 def _choose_next(regions: Sequence[Region], names: Sequence[str], used: int) -> Pairs:
-    """The largest faces, by number, with the next avatars in turn; bystanders stay."""
+    """Assign the next avatars in turn to the largest faces; bystanders stay."""
     by_width = sorted(drop_bystanders(regions), key=lambda region: -region.width)
     numbers = [regions.index(region) + 1 for region in by_width]
     largest = sorted(numbers[: min(MAX_PERSONS, len(names))])
-    return [(n, names[(used + turn) % len(names)]) for turn, n in enumerate(largest)]
+    return [(number, names[(used + turn) % len(names)]) for turn, number in enumerate(largest)]
 
 
 def _read_pairs(path: Path) -> dict[str, tuple[int, Pairs]]:
-    """The first line and the pairs of each template, by its readable file name."""
+    """Read a CSV file: the first line and the pairs of each template, by readable file name."""
     try:
         reader = csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines(), strict=True)
         if tuple(reader.fieldnames or ()) != COLUMNS:
             raise ValueError(f"line 1 must be {','.join(COLUMNS)}")
         pairs: dict[str, tuple[int, Pairs]] = {}
         for row in reader:
-            _, of_template = pairs.setdefault(
-                normalise_name(row["template"]), (reader.line_num, [])
-            )
-            of_template.append((int(row["face"]), normalise_name(row["avatar"])))
+            template = normalise_name(row["template"])
+            _, template_pairs = pairs.setdefault(template, (reader.line_num, []))
+            template_pairs.append((int(row["face"]), normalise_name(row["avatar"])))
     except UnicodeDecodeError as error:
         raise GenlabError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
     except (OSError, ValueError, TypeError, csv.Error) as error:
@@ -150,37 +173,39 @@ def _read_pairs(path: Path) -> dict[str, tuple[int, Pairs]]:
 
 
 def _list_photographs(folder: Path) -> tuple[dict[str, Path], list[str | GenlabError]]:
-    """Photographs of a folder by their readable names, and a line for each other file.
+    """List the photographs of a folder by readable name, and a line for each other file.
 
     Hidden files are left out without a line. Raises a `GenlabError` where there is no photograph.
     """
-    place = resolve_path(folder)
-    if not place.is_dir():
+    resolved = resolve_path(folder)
+    if not resolved.is_dir():
         raise GenlabError(f"{folder} is no folder; name one that holds photographs")
-    found: dict[str, Path] = {}
+    photographs: dict[str, Path] = {}
     lines: list[str | GenlabError] = []
-    for path in sorted(path for path in place.iterdir() if not path.name.startswith(".")):
+    for path in sorted(path for path in resolved.iterdir() if not path.name.startswith(".")):
         start = _read_start(path)
+        suffix = path.suffix.lower()
         name = normalise_name(path.name)
-        read = path.suffix.lower() in SUFFIXES or start.startswith(STARTS) or start[8:] == b"WEBP"
-        if read and name in found:
+        is_webp = start[8:] == b"WEBP"
+        is_photograph = suffix in SUFFIXES or start.startswith(MAGIC_BYTES) or is_webp
+        if is_photograph and name in photographs:
             fault = f"{path} and another file have one name in two encodings; rename one of them"
             lines.append(GenlabError(fault))
-        elif read:
-            found[name] = path
-        elif path.suffix.lower() in picture.SUFFIXES or picture.is_picture(start):
+        elif is_photograph:
+            photographs[name] = path
+        elif suffix in picture.SUFFIXES or picture.is_picture(start):
             fix = "save it as JPEG, PNG or WebP"
             lines.append(GenlabError(f"{path}: pictures of this type are not read; {fix}"))
         else:
             lines.append(f"{path}: left out, since it is no photograph")
-    if not found:
-        more = f"; {len(lines)} other files are there" if lines else ""
-        raise GenlabError(f"{folder} holds no photograph ({', '.join(SUFFIXES)}){more}")
-    return found, lines
+    if not photographs:
+        others = f"; {len(lines)} other files are there" if lines else ""
+        raise GenlabError(f"{folder} holds no photograph ({', '.join(SUFFIXES)}){others}")
+    return photographs, lines
 
 
 def _read_start(path: Path) -> bytes:
-    """The first 12 bytes of a file; none of what cannot be read."""
+    """Return the first 12 bytes of a file, and none of a file that cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(12)

@@ -1,7 +1,7 @@
-"""Ground-truth cases: templates whose ideal result is a photograph.
+"""Build ground-truth cases: templates whose ideal result is a photograph.
 
 From photographs A1 and A2 of one person and B of somebody else, the template is B's head composited
-on A1, the avatar is A2, and the ideal result is A1. Tools see template and avatar only.
+on A1, the avatar is A2, and the ideal result is A1. Tools see only template and avatar.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from genlab.benchmark.scoring.persons import drop_bystanders
 from genlab.benchmark.tools.face_tool import blend_images, jaw_width, lab_to_rgb, mirror_to_match
 from genlab.core.errors import GenlabError
 
-DIFFERENT = 0.55  # embedding distance from which B is surely somebody else
+DIFFERENT = 0.55  # embedding distance from which B is certainly somebody else
 POSE = 0.35  # difference of `head_turn` up to which poses are similar
-SESSION = 0.22  # embedding distance below which two photographs are likely of one session
+SESSION = 0.22  # embedding distance below which two photographs are probably of one session
 TOLERANCE = 10.0  # mean 8-bit difference of clothes below which they are the same
 
 
 @dataclass(frozen=True, eq=False)
 class Photograph:
-    """A photograph and the face in it. Raises a `GenlabError` from `read` where it has none."""
+    """A photograph and the face in it."""
 
     path: Path
     image: Image
@@ -50,7 +50,10 @@ class Photograph:
 
     @classmethod
     def read(cls, path: Path, *, single: bool = False) -> Photograph:
-        """Read the photograph; `single` requires one person in front, else the largest counts."""
+        """Read a photograph and detect its largest face.
+
+        single: require that nobody else stands in front. Raises a `GenlabError` without a face.
+        """
         image = np.asarray(shrink(read_photograph(path), TEMPLATE_SIDE))
         persons = drop_bystanders(faces.detect(image))
         if not persons:
@@ -63,68 +66,71 @@ class Photograph:
 
 
 def build_ground_truth(
-    ideal: Path, avatar: Path, other: Path, folder: Path, *, consent: bool
+    ideal: Path, avatar: Path, stranger: Path, folder: Path, *, consent: bool
 ) -> list[str]:
     """Write the ground-truth case of photographs A1, A2 and B to `folder`; returns warnings.
 
-    ideal: A1; avatar: A2, another photograph of the same person; other: B, somebody else.
+    ideal: A1; avatar: A2, another photograph of the same person; stranger: B, somebody else.
     Raises a `GenlabError` where the persons or the poses do not fit.
     """
-    first, third = Photograph.read(ideal), Photograph.read(other)
-    second = Photograph.read(avatar, single=True)
-    warnings = check_photographs(first, second, third)
-    combined = composite(first, third)
-    if faces.detect_at(combined, [first.face.box]) == [None]:
+    ideal_photograph = Photograph.read(ideal)
+    stranger_photograph = Photograph.read(stranger)
+    avatar_photograph = Photograph.read(avatar, single=True)
+    warnings = check_photographs(ideal_photograph, avatar_photograph, stranger_photograph)
+    template = composite(ideal_photograph, stranger_photograph)
+    if faces.detect_at(template, [ideal_photograph.face.box]) == [None]:
         raise GenlabError(
-            f"no face is found in the composite of {ideal} and {other}; choose photographs with"
+            f"no face is found in the composite of {ideal} and {stranger}; choose photographs with"
             " upright heads"
         )
-    result = PIL.Image.fromarray(first.image)
+    ideal_image = PIL.Image.fromarray(ideal_photograph.image)
+    avatar_image = PIL.Image.fromarray(avatar_photograph.image)
     write_case(
         folder,
         title=folder.name,
         consent=consent,
-        template=PIL.Image.fromarray(combined),
-        avatars={"person": crop_head(PIL.Image.fromarray(second.image), second.face)},
-        swaps=[Swap(region=face_region(first.face, result.size), avatar="person")],
+        template=PIL.Image.fromarray(template),
+        avatars={"person": crop_head(avatar_image, avatar_photograph.face)},
+        swaps=[Swap(region=face_region(ideal_photograph.face, ideal_image.size), avatar="person")],
         sources=dict.fromkeys(("template", "person"), UNKNOWN),
-        ideal=result,
+        ideal=ideal_image,
     )
     return warnings
 
 
-def check_photographs(ideal: Photograph, avatar: Photograph, other: Photograph) -> list[str]:
-    """Warnings about photographs that make a weak case.
+def check_photographs(ideal: Photograph, avatar: Photograph, stranger: Photograph) -> list[str]:
+    """Check the photographs of a case; returns warnings where they make a weak one.
 
-    Raises a `GenlabError` where they make none.
+    Raises a `GenlabError` where they make no valid case.
     """
-    same = faces.identity_distance(ideal.face, avatar.face)
-    if same > faces.SAME_PERSON:
+    own_distance = faces.identity_distance(ideal.face, avatar.face)
+    if own_distance > faces.SAME_PERSON:
         raise GenlabError(
-            f"{avatar.path} does not show the person of {ideal.path} (distance {same:.2f}, at most"
+            f"{avatar.path} does not show the person of {ideal.path} (distance {own_distance:.2f}, at most"
             f" {faces.SAME_PERSON}); choose another photograph of that person"
         )
-    apart = faces.identity_distance(ideal.face, other.face)
-    if apart < DIFFERENT:
+    stranger_distance = faces.identity_distance(ideal.face, stranger.face)
+    if stranger_distance < DIFFERENT:
         raise GenlabError(
-            f"{other.path} may show the person of {ideal.path} (distance {apart:.2f}, at least"
+            f"{stranger.path} may show the person of {ideal.path} (distance {stranger_distance:.2f}, at least"
             f" {DIFFERENT}); choose somebody else"
         )
-    turns = [head_turn(photograph.face.landmarks) for photograph in (ideal, other)]
-    nearest = min(abs(turns[0] - turns[1]), abs(turns[0] + turns[1]))
-    if nearest > POSE:
+    turn = head_turn(ideal.face.landmarks)
+    stranger_turn = head_turn(stranger.face.landmarks)
+    difference = min(abs(turn - stranger_turn), abs(turn + stranger_turn))  # or mirrored
+    if difference > POSE:
         raise GenlabError(
-            f"{other.path} looks elsewhere than {ideal.path} (turn {turns[1]:+.2f} against"
-            f" {turns[0]:+.2f}); choose a photograph in a similar pose"
+            f"{stranger.path} looks elsewhere than {ideal.path} (turn {stranger_turn:+.2f} against"
+            f" {turn:+.2f}); choose a photograph in a similar pose"
         )
     warnings = []
-    if same < SESSION or _same_clothes(ideal, avatar):
+    if own_distance < SESSION or _same_clothes(ideal, avatar):
         warnings.append(
             f"{ideal.path} and {avatar.path} seem to be of one session: a tool that copies pixels"
             " does well; choose photographs of different days"
         )
-    if compare_expression(other.face, ideal.face)["mouth"] < 0.3:
-        warnings.append(f"{other.path} and {ideal.path} differ in how open the mouth is")
+    if compare_expression(stranger.face, ideal.face)["mouth"] < 0.3:
+        warnings.append(f"{stranger.path} and {ideal.path} differ in how open the mouth is")
     return warnings
 
 
@@ -140,29 +146,29 @@ def _same_clothes(ideal: Photograph, avatar: Photograph) -> bool:
 
 
 def composite(onto: Photograph, head: Photograph) -> Image:
-    """The photograph `onto` with the head of `head` in the place of the old one.
+    """Replace the head of the photograph `onto` by that of `head`.
 
     The head is mapped by a similarity of the landmarks, its tone is matched on the cheeks, and the
     background behind the old head is inpainted (Telea 2004).
     """
     target = onto.face.landmarks
-    source, known = mirror_to_match(head.image, head.face.landmarks, target)
-    matrix = fit_similarity(known[17:], target[17:])
+    source, landmarks = mirror_to_match(head.image, head.face.landmarks, target)
+    matrix = fit_similarity(landmarks[17:], target[17:])
     shape = onto.image.shape[1::-1]
-    laid = cv2.warpAffine(
+    warped = cv2.warpAffine(
         source, matrix, shape, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REPLICATE
     )
-    alpha = cv2.warpAffine(find_head_mask(source, known).astype(np.float32), matrix, shape)
-    wide = jaw_width(target)
-    tone = match_skin(laid, transform(known, matrix), onto)
-    old = grow_mask(find_head_mask(onto.image, target), round(wide / 12))
-    empty = inpaint(onto.image, old & ~neck_mask(target, old.shape))
-    soft = cv2.GaussianBlur(cv2.erode(alpha, np.ones((3, 3))), (0, 0), 0.015 * wide)[..., None]
-    return blend_images(tone, empty, soft)
+    alpha = cv2.warpAffine(find_head_mask(source, landmarks).astype(np.float32), matrix, shape)
+    width = jaw_width(target)
+    matched = match_skin(warped, transform(landmarks, matrix), onto)
+    old_head = grow_mask(find_head_mask(onto.image, target), round(width / 12))
+    empty = inpaint(onto.image, old_head & ~neck_mask(target, old_head.shape))
+    soft = cv2.GaussianBlur(cv2.erode(alpha, np.ones((3, 3))), (0, 0), 0.015 * width)[..., None]
+    return blend_images(matched, empty, soft)
 
 
 def find_head_mask(image: Image, points: faces.Points) -> Mask:
-    """(height, width): the head of the person with these landmarks."""
+    """Mask of the head of the person with these landmarks, (height, width)."""
     matrix = frame_matrix(points)
     mask = head_mask(warp_to_frame(image, matrix), transform(points, matrix)).astype(np.float32)
     back = cv2.warpAffine(mask, matrix, image.shape[1::-1], flags=cv2.WARP_INVERSE_MAP)
@@ -170,32 +176,34 @@ def find_head_mask(image: Image, points: faces.Points) -> Mask:
 
 
 def neck_mask(points: faces.Points, shape: tuple[int, ...]) -> Mask:
-    """(height, width): below the mouth and between the corners of the jaw, where a neck stays."""
+    """Mask of the neck, below the mouth and between the corners of the jaw, (height, width)."""
     along = points[42:48].mean(0) - points[36:42].mean(0)
     along /= max(float(np.linalg.norm(along)), 1e-9)
     down = np.array([-along[1], along[0]])
     half = 0.3 * float(np.ptp(points[:17] @ along))
-    start, end = points[57], points[8] + 2 * half * down
-    corners = [start - half * along, start + half * along, end + half * along, end - half * along]
+    top = points[57]
+    bottom = points[8] + 2 * half * down
+    side = half * along
+    corners = [top - side, top + side, bottom + side, bottom - side]
     return hull_mask(np.array(corners), shape)
 
 
 def inpaint(image: Image, hole: Mask) -> Image:
-    """`image` with `hole` filled from around it, at a fourth of the size."""
+    """Fill a hole from its surroundings, at a quarter of the size (Telea 2004)."""
     small = faces.rescale(image, 0.25)
     mask = cv2.resize(hole.astype(np.uint8), small.shape[1::-1], interpolation=cv2.INTER_NEAREST)
     filled = cv2.inpaint(small, grow_mask(mask > 0, 1).astype(np.uint8), 5, cv2.INPAINT_TELEA)
     large = faces.resize(filled, image.shape[1::-1])
-    wide = max(float(np.sqrt(hole.sum())) / 60, 1.0)
-    soft = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), wide)[..., None]
+    sigma = max(float(np.sqrt(hole.sum())) / 60, 1.0)
+    soft = cv2.GaussianBlur(hole.astype(np.float32), (0, 0), sigma)[..., None]
     return blend_images(large, image, soft)
 
 
 def match_skin(image: Image, points: faces.Points, onto: Photograph) -> Image:
-    """`image` with its mean skin colour, on the cheeks, shifted to that of `onto`, in CIELAB."""
-    mine, theirs = rgb_to_lab(image), rgb_to_lab(onto.image)
-    skin = mine[cheek_mask(points, image.shape)]
-    aim = theirs[cheek_mask(onto.face.landmarks, onto.image.shape)]
-    if len(skin) < 20 or len(aim) < 20:
+    """Shift the mean colour of the cheeks to that of `onto`, in CIELAB."""
+    lab = rgb_to_lab(image)
+    skin = lab[cheek_mask(points, image.shape)]
+    target_skin = rgb_to_lab(onto.image)[cheek_mask(onto.face.landmarks, onto.image.shape)]
+    if len(skin) < 20 or len(target_skin) < 20:
         return image
-    return lab_to_rgb(mine + (aim.mean(0) - skin.mean(0)))
+    return lab_to_rgb(lab + (target_skin.mean(0) - skin.mean(0)))

@@ -1,4 +1,4 @@
-"""Photographs: read within limits, upright, without metadata; crops of their faces.
+"""Read photographs within limits, upright and without metadata, and crop their faces.
 
 Not protected: a decoder's memory, which reaches about 4 bytes per pixel.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "WEBP")
 MAX_BYTES = 64 << 20  # of an encoded image
 MAX_PIXELS = 50_000_000
-ASPECT = 0.02  # share by which width over height may differ from the template's
+ASPECT = 0.02  # relative difference up to which two aspect ratios count as the same
 MIN_SIDE = 64
 MAX_SIDE = 16_384
 TEMPLATE_SIDE = 1024  # longest side of a template in pixels
@@ -43,13 +43,13 @@ class ImageFault(GenlabError):  # noqa: N818 - may be an outcome of a tool
 def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image.Image:
     """Read an image completely: sRGB, upright by its EXIF rotation, without metadata.
 
-    Transparent pixels become white, as a page shows them. name: how messages call an image that is
-    no file. Raises `ImageFault` for a missing file, another format, a truncated file and an image
-    outside the limits.
+    Transparent pixels become white, as a page shows them. name: what messages call an image that
+    is not a file. Raises `ImageFault` for a missing file, another format, a truncated file and an
+    image outside the limits.
     """
     name = name or (str(source) if isinstance(source, Path) else "the photograph")
     start = source[:40] if isinstance(source, bytes) else b""
-    with _faults(name, start), warnings.catch_warnings():
+    with _image_faults(name, start), warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # _check_size follows
         if isinstance(source, Image.Image):
             return _load(source, name)
@@ -64,29 +64,29 @@ def read_photograph(source: bytes | Path | Image.Image, name: str = "") -> Image
 
 def upright_size(path: Path) -> tuple[int, int]:
     """Width and height of an image file, upright. Raises as `read_photograph`."""
-    with _faults(str(path)), Image.open(path, formats=FORMATS) as image:
+    with _image_faults(str(path)), Image.open(path, formats=FORMATS) as image:
         _check_size(image, str(path))
         turned = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
         return (image.height, image.width) if turned else image.size
 
 
-def same_shape(size: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether images of these widths and heights have the same aspect ratio, nearly."""
-    aspect = (size[0] / size[1]) / (other[0] / other[1])
-    return 1 / (1 + ASPECT) <= aspect <= 1 + ASPECT
+def same_shape(first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Whether two sizes (width, height) have nearly the same aspect ratio."""
+    ratio = (first[0] / first[1]) / (second[0] / second[1])
+    return 1 / (1 + ASPECT) <= ratio <= 1 + ASPECT
 
 
 def shrink(image: Image.Image, longest: int) -> Image.Image:
-    """A copy with the longer side at most `longest`."""
+    """Return a copy whose longer side is at most `longest` pixels."""
     image = image.copy()
     image.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     return image
 
 
 def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image:
-    """Head and shoulders of the one person shown; bystanders in the background do not count.
+    """Crop head and shoulders of the only person; bystanders in the background do not count.
 
-    Raises a `GenlabError` where there is not one.
+    Raises a `GenlabError` where there is no person or more than one.
     """
     from genlab.benchmark.scoring import faces  # OpenCV is an extra
     from genlab.benchmark.scoring.persons import drop_bystanders
@@ -99,18 +99,25 @@ def crop_avatar(image: Image.Image, name: str = "the photograph") -> Image.Image
 
 
 def crop_head(image: Image.Image, face: Face) -> Image.Image:
-    """Head and shoulders around a face, at most AVATAR_SIDE pixels per side."""
+    """Crop head and shoulders around a face, at most AVATAR_SIDE pixels per side."""
     left, top, right, bottom = face.box
     half = HEAD * max(right - left, bottom - top) / 2
-    x, y = (left + right) / 2, (top + bottom) / 2
-    low = (max(0.0, x - half), max(0.0, y - half))
-    high = (min(float(image.width), x + half), min(float(image.height), y + half))
-    return shrink(image.crop((*low, *high)), AVATAR_SIDE)
+    x = (left + right) / 2
+    y = (top + bottom) / 2
+    crop = image.crop(
+        (
+            max(0.0, x - half),
+            max(0.0, y - half),
+            min(float(image.width), x + half),
+            min(float(image.height), y + half),
+        )
+    )
+    return shrink(crop, AVATAR_SIDE)
 
 
 @contextmanager
-def _faults(name: str, start: bytes = b"") -> Iterator[None]:
-    """Turn whatever reading an image raises into an `ImageFault`; start: what it starts with."""
+def _image_faults(name: str, start: bytes = b"") -> Iterator[None]:
+    """Raise every error of reading an image as an `ImageFault`; start: its first bytes."""
     try:
         yield
     except ImageFault:
