@@ -74,10 +74,13 @@ def test_a_mixture_over_two_linked_channels_sums_to_one() -> None:
 
 
 def _bins(x: torch.Tensor, half: float, low: float, high: float) -> tuple[object, object]:
-    """Edges of the bins of levels spread over [low, high], open at both ends."""
-    value = low + (high - low) * x.numpy().ravel() / 255
-    lower, upper = value - half, value + half
-    lower[x.numpy().ravel() == 0], upper[x.numpy().ravel() == 255] = -math.inf, math.inf
+    """Edges of the bins of levels on [low, high]; the first and the last bin are open."""
+    levels = x.numpy().ravel()
+    value = low + (high - low) * levels / 255
+    lower = value - half
+    upper = value + half
+    lower[levels == 0] = -math.inf
+    upper[levels == 255] = math.inf
     return lower, upper
 
 
@@ -129,20 +132,23 @@ def test_a_single_logistic_is_that_of_scipy() -> None:
     out = torch.zeros(5, 3, 1, 1)
     out[:, 1, 0, 0] = torch.tensor([-0.8, -1.0, -0.4, 0.5, 0.9])
     out[:, 2, 0, 0] = torch.tensor([-1.0, -0.5, -1.5, 0.0, 0.5])
-    means, scales = out[:, 1].flatten().numpy(), (out[:, 2].flatten() - 1.5).exp().numpy()
+    means = out[:, 1].flatten().numpy()
+    scales = (out[:, 2].flatten() - 1.5).exp().numpy()
     lower, upper = _bins(x, 1 / 255, -1.0, 1.0)
     expected = logistic.cdf(upper, means, scales) - logistic.cdf(lower, means, scales)
-    found = DiscretizedLogisticMixture(1, 1).log_prob(out, x)
-    torch.testing.assert_close(found, torch.from_numpy(expected).log())
+    log_prob = DiscretizedLogisticMixture(1, 1).log_prob(out, x)
+    torch.testing.assert_close(log_prob, torch.from_numpy(expected).log())
 
 
 def test_bernoulli_is_cross_entropy_and_the_continuous_one_that_of_torch() -> None:
     x = torch.randint(0, 256, (6, 2, 3, 3), generator=tiny.generator()).to(torch.uint8)
-    plain, continuous = _likelihood("bernoulli", 2), _likelihood("continuous_bernoulli", 2)
-    out = 3 * _out(plain, 6, 3)
-    value, p = x.double() / 255, torch.from_numpy(expit(out.numpy()))
+    bernoulli = _likelihood("bernoulli", 2)
+    continuous = _likelihood("continuous_bernoulli", 2)
+    out = 3 * _out(bernoulli, 6, 3)
+    value = x.double() / 255
+    p = torch.from_numpy(expit(out.numpy()))
     expected = (value * p.log() + (1 - value) * (1 - p).log()).sum((1, 2, 3))
-    torch.testing.assert_close(plain.log_prob(out, x), expected)
+    torch.testing.assert_close(bernoulli.log_prob(out, x), expected)
     reference = TorchContinuousBernoulli(probs=p).log_prob(value).sum((1, 2, 3))
     torch.testing.assert_close(continuous.log_prob(out, x), reference)
 
@@ -152,15 +158,15 @@ def test_bernoulli_is_cross_entropy_and_the_continuous_one_that_of_torch() -> No
 def test_samples_have_the_mean_of_the_likelihood(name: str, channels: int) -> None:
     likelihood = _likelihood(name, channels)
     if name == "discretized_logistic_mixture":
-        one = torch.zeros(1, likelihood.outputs, 1, 1)  # wide logistics are cut at the ends
-        one[:, 3 + 3 * channels : 3 + 6 * channels] = -3.0
+        out = torch.zeros(1, likelihood.outputs, 1, 1)  # wide logistics are cut at the ends
+        out[:, 3 + 3 * channels : 3 + 6 * channels] = -3.0
     else:
-        one = 0.5 + 0.1 * _out(likelihood, 1)
-    draws = likelihood.sample_unit(one.expand(20_000, -1, -1, -1), tiny.generator(2)).detach()
+        out = 0.5 + 0.1 * _out(likelihood, 1)
+    draws = likelihood.sample_unit(out.expand(20_000, -1, -1, -1), tiny.generator(2)).detach()
     assert draws.shape == (20_000, channels, 1, 1)
     assert 0 <= float(draws.min()) <= float(draws.max()) <= 1
     error = 5 * float(draws.std()) / 20_000**0.5 + 0.01
-    assert float((draws.mean(0) - likelihood.mean(one)[0]).abs().max()) < error
+    assert float((draws.mean(0) - likelihood.mean(out)[0]).abs().max()) < error
 
 
 def test_the_mass_of_a_bin_is_that_of_scipy_and_has_the_gradient_of_its_formula() -> None:
@@ -172,8 +178,8 @@ def test_the_mass_of_a_bin_is_that_of_scipy_and_has_the_gradient_of_its_formula(
     low, high = logistic.cdf((centred + edges).numpy(), scale=log_scale.exp().numpy())
     low = np.where(level == 0, 0.0, low)
     high = np.where(level == 255, 1.0, high)
-    found = LogBinMass.apply(centred, log_scale, level)
-    torch.testing.assert_close(found, torch.from_numpy(np.log(high - low)), rtol=1e-6, atol=1e-8)
+    log_mass = LogBinMass.apply(centred, log_scale, level)
+    torch.testing.assert_close(log_mass, torch.from_numpy(np.log(high - low)), rtol=1e-6, atol=1e-8)
     inputs = (centred.requires_grad_(), log_scale.requires_grad_())
     assert torch.autograd.gradcheck(lambda c, s: LogBinMass.apply(c, s, level), inputs)
 
@@ -183,9 +189,7 @@ def test_the_mass_of_a_bin_far_out_in_a_tail_is_exact_in_single_precision(log_sc
     centred = torch.linspace(-2, 2, 41)
     level = torch.full((41,), 7)
     scale = torch.full((41,), log_scale)
-    single, double = (
-        LogBinMass.apply(centred.to(kind), scale.to(kind), level)
-        for kind in (torch.float32, torch.float64)
-    )
+    single = LogBinMass.apply(centred.float(), scale.float(), level)
+    double = LogBinMass.apply(centred.double(), scale.double(), level)
     assert single.isfinite().all()
     torch.testing.assert_close(single, double, check_dtype=False, rtol=1e-4, atol=1e-4)

@@ -1,1 +1,1 @@
-"""Likelihoods and KL terms."""
+"""Likelihoods of grids and images, and KL terms of Gaussians."""

@@ -1,4 +1,4 @@
-"""Diagonal normals given by mean and log variance, elementwise; every result is in nats."""
+"""Diagonal Gaussians, given by mean and log variance; densities and KL terms are in nats."""
 
 import math
 
@@ -8,15 +8,15 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def normal_log_prob(z: Tensor, mean: Tensor, log_var: Tensor) -> Tensor:
-    """log N(z; mean, exp(log_var)), elementwise."""
+    """Return log N(z; mean, exp(log_var)), elementwise."""
     return -0.5 * ((z - mean).square() * (-log_var).exp() + log_var + LOG_TWO_PI)
 
 
 def kl_standard_normal(mean: Tensor, log_var: Tensor) -> Tensor:
-    """KL(N(mean, exp(log_var)) || N(0, 1)), elementwise."""
+    """Return KL(N(mean, exp(log_var)) || N(0, 1)), elementwise."""
     return 0.5 * (mean.square() + log_var.exp() - 1.0 - log_var)
 
 
 def reparameterize(mean: Tensor, log_var: Tensor, noise: Tensor) -> Tensor:
-    """z = mean + exp(log_var / 2) * noise (Kingma & Welling 2014), differentiable in both."""
+    """Return mean + exp(log_var / 2) * noise, differentiable in both (Kingma & Welling 2014)."""
     return mean + (0.5 * log_var).exp() * noise

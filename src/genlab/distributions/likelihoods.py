@@ -1,14 +1,14 @@
 """Likelihoods p(x | z) of grids and of images with 256 levels, given the decoder's output.
 
-out: (batch, outputs, height, width), the decoder's output. Grids x: (batch, height, width) integers
-in [0, classes). Images x: (batch, channels, height, width) uint8; a level v stands for v / 255.
+out: (batch, outputs, height, width), the decoder's output. x of grids: (batch, height, width)
+integers in [0, classes). x of images: (batch, channels, height, width) uint8; level v is v / 255.
 
 - `categorical`: each cell of a grid is one of `classes` colours.
-- `gaussian` and `discretized_logistic_mixture` give probabilities to the 256 levels: their bits per
-  dimension compare with each other and with a code length.
-- `continuous_bernoulli` is a density on [0, 1]: its nats compare among densities alone.
-- `bernoulli` of a grey value is neither, since it leaves out the continuous Bernoulli's constant:
-  its nats compare with nothing but themselves.
+- `gaussian` and `discretized_logistic_mixture` are probabilities of the 256 levels: their bits per
+  dimension are comparable with each other and with a code length.
+- `continuous_bernoulli` is a density on [0, 1]: its nats are comparable with those of densities.
+- `bernoulli` of a grey value is neither, since it omits the constant of the continuous Bernoulli:
+  its nats are comparable only with its own.
 """
 
 import math
@@ -20,19 +20,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LEVELS = 256
-HALF_LEVEL = 0.5 / (LEVELS - 1)  # half of the distance between two levels on [0, 1]
-MIN_SIGMA = HALF_LEVEL  # a Gaussian narrower than one level gains nothing and only overfits
-SIGMA_MEMORY = 0.99  # of the running mean behind the analytic sigma
+HALF_LEVEL = 0.5 / (LEVELS - 1)  # half the distance between two levels on [0, 1]
+MIN_SIGMA = HALF_LEVEL  # a Gaussian narrower than one level only overfits
+SIGMA_MEMORY = 0.99  # decay of the running mean from which the analytic sigma is computed
 TINY = 1e-12
 
 
 class Likelihood(nn.Module, ABC):
-    """p(x | z) as a module; given z, cells and pixels are independent of each other.
+    """Base class of p(x | z); given z, cells and pixels are independent.
 
-    outputs: numbers per cell or pixel that the decoder gives.
+    outputs: number of outputs of the decoder per cell or pixel.
     """
 
-    comparable = True  # whether log_prob is that of discrete values, and so a code length
+    comparable = True  # whether log_prob is of discrete values, and therefore a code length
 
     def __init__(self, outputs: int) -> None:
         super().__init__()
@@ -40,29 +40,29 @@ class Likelihood(nn.Module, ABC):
 
     @abstractmethod
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
-        """log p(x | z), summed over cells, pixels and channels, in nats: (batch,)."""
+        """Return log p(x | z), summed over cells, pixels and channels, in nats: (batch,)."""
 
     @abstractmethod
     def point_estimate(self, out: Tensor) -> Tensor:
-        """The item shown as the reconstruction: uint8, of the shape of x."""
+        """Return the reconstruction: uint8, of the shape of x."""
 
     @abstractmethod
     def sample(self, out: Tensor, generator: torch.Generator, temperature: float = 1.0) -> Tensor:
-        """x ~ p(x | z), uint8; random numbers come from the CPU.
+        """Sample x ~ p(x | z), uint8; generator: on the CPU.
 
-        temperature: 1 draws from p itself, less from a narrower distribution.
+        temperature: 1 samples from p itself, less from a narrower distribution.
         """
 
     def statistics(self, out: Tensor, x: Tensor) -> Tensor | None:
-        """Mean over the batch of what `observe` follows, or None."""
+        """Return the batch mean of what `observe` averages, or None."""
         return None
 
     def observe(self, statistics: Tensor, taken: Tensor) -> None:
-        """Update running means with the `statistics` of an update; taken: (), 0 to leave it out."""
+        """Update running means by the `statistics` of a batch; taken: (), 0 skips the batch."""
 
 
 class Categorical(Likelihood):
-    """Each cell of a grid is one of `outputs` colours; the point estimate takes the likeliest."""
+    """Each cell of a grid is one of `outputs` colours; the point estimate is the likeliest."""
 
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
         return -F.cross_entropy(out, x.long(), reduction="none").flatten(1).sum(1)
@@ -77,17 +77,17 @@ class Categorical(Likelihood):
 
 
 class ImageLikelihood(Likelihood):
-    """A likelihood of images; the point estimate is the mean. By default an output per channel."""
+    """Base class of likelihoods of images; the point estimate is the mean."""
 
     @abstractmethod
     def mean(self, out: Tensor) -> Tensor:
-        """E[x | z] on [0, 1]: (batch, channels, height, width)."""
+        """Return E[x | z] on [0, 1]: (batch, channels, height, width)."""
 
     @abstractmethod
     def sample_unit(
         self, out: Tensor, generator: torch.Generator, temperature: float = 1.0
     ) -> Tensor:
-        """x ~ p(x | z) on [0, 1]: (batch, channels, height, width)."""
+        """Sample x ~ p(x | z) on [0, 1]: (batch, channels, height, width)."""
 
     def point_estimate(self, out: Tensor) -> Tensor:
         return to_levels(self.mean(out))
@@ -97,7 +97,7 @@ class ImageLikelihood(Likelihood):
 
 
 class Bernoulli(ImageLikelihood):
-    """Each channel's grey value as the probability of white: cross entropy, no density."""
+    """Each channel's grey value as the probability of white: a cross entropy, not a density."""
 
     comparable = False
 
@@ -138,11 +138,11 @@ class ContinuousBernoulli(ImageLikelihood):
 
 
 class Gaussian(ImageLikelihood):
-    """A normal with one sigma per channel, integrated over the bin of each level.
+    """A Gaussian with one sigma per channel, integrated over the bin of each level.
 
-    The first and the last level hold the tails. sigma is learned, or analytic: the root of the mean
+    The first and the last level contain the tails. sigma is learned, or analytic: the root mean
     squared error, which maximises the likelihood for given means (Rybkin, Daniilidis & Levine
-    2021), of the batch in training and of a running mean elsewhere.
+    2021), of the batch in training, and else of a running mean.
     """
 
     def __init__(self, channels: int, *, analytic: bool = False) -> None:
@@ -153,7 +153,10 @@ class Gaussian(ImageLikelihood):
         self.register_buffer("mean_square", torch.full((channels,), math.exp(-4.0)))
 
     def sigma(self, error: Tensor | None = None) -> Tensor:
-        """Standard deviation of each channel on [0, 1]; error: that of the batch, in training."""
+        """Return the standard deviation of each channel on [0, 1].
+
+        error: x minus the decoder's output for a batch, used in training if sigma is analytic.
+        """
         if not self.analytic:
             return self.log_sigma.exp().clamp_min(MIN_SIGMA)
         if self.training and error is not None:
@@ -162,7 +165,7 @@ class Gaussian(ImageLikelihood):
 
     @torch.no_grad()
     def statistics(self, out: Tensor, x: Tensor) -> Tensor | None:
-        """Mean squared error of each channel, where sigma is analytic: (channels,)."""
+        """Return the mean squared error of each channel if sigma is analytic: (channels,)."""
         return (to_unit(x) - out).square().mean((0, 2, 3)) if self.analytic else None
 
     @torch.no_grad()
@@ -172,13 +175,17 @@ class Gaussian(ImageLikelihood):
     def log_prob(self, out: Tensor, x: Tensor) -> Tensor:
         error = to_unit(x) - out
         sigma = self.sigma(error)[:, None, None]
-        low, high = (error - HALF_LEVEL) / sigma, (error + HALF_LEVEL) / sigma
-        # Mirrored where both edges are on the right, so that the difference is of small numbers.
+        low = (error - HALF_LEVEL) / sigma
+        high = (error + HALF_LEVEL) / sigma
+        # A bin right of the mean is mirrored to the left, where the difference loses no digits.
         right = low + high > 0
-        a, b = torch.where(right, -high, low), torch.where(right, -low, high)
-        log_a, log_b = torch.special.log_ndtr(a), torch.special.log_ndtr(b)
-        inside = log_b + torch.log1p(-(log_a - log_b).clamp_max(-TINY).exp())
-        first, last = torch.special.log_ndtr(high), torch.special.log_ndtr(-low)
+        lower = torch.where(right, -high, low)
+        upper = torch.where(right, -low, high)
+        log_lower = torch.special.log_ndtr(lower)
+        log_upper = torch.special.log_ndtr(upper)
+        inside = log_upper + torch.log1p(-(log_lower - log_upper).clamp_max(-TINY).exp())
+        first = torch.special.log_ndtr(high)
+        last = torch.special.log_ndtr(-low)
         mass = torch.where(x == 0, first, torch.where(x == LEVELS - 1, last, inside))
         return mass.sum((1, 2, 3))
 
@@ -193,15 +200,15 @@ class Gaussian(ImageLikelihood):
 
 
 def to_unit(x: Tensor) -> Tensor:
-    """Levels 0..255 as numbers on [0, 1]."""
+    """Convert levels 0..255 to numbers on [0, 1]."""
     return x.to(torch.get_default_dtype()) / (LEVELS - 1)
 
 
 def to_levels(x: Tensor) -> Tensor:
-    """Numbers on [0, 1] as the nearest of the 256 levels, uint8."""
+    """Round numbers on [0, 1] to the nearest of the 256 levels, uint8."""
     return (x * (LEVELS - 1)).round().clamp(0, LEVELS - 1).to(torch.uint8)
 
 
 def uniform_like(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Uniform numbers on [0, 1) from a CPU generator, on the device and in the type of x."""
+    """Draw uniform numbers on [0, 1) from a CPU generator, with the device and dtype of x."""
     return torch.rand(x.shape, generator=generator).to(x)
