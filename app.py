@@ -19,14 +19,14 @@ from genlab.web.api.app import make_api
 from genlab.web.images import make_image_app
 from genlab.web.security import Access, Security
 
-run_cli(Access.from_environment)  # a server that would refuse everybody does not start
+run_cli(Access.from_environment)  # do not start a server that would refuse everybody
 JOBS = jobs()
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """Resume the runs that the last server left; at the end, stop them where they are."""
-    resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait
+    """Resume the runs that the last server left unfinished; interrupt runs on shutdown."""
+    resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait for it
     yield
     await resuming
     await run_in_threadpool(JOBS.close)

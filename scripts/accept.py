@@ -1,14 +1,14 @@
-"""Accept a change of code that changes no output: compare both versions, then keep the results.
+"""Keep results after a change of code that changes no output: compare both versions first.
 
     make accept COMMIT=HEAD~1
 
-A rename or a moved function changes digests of code, and what depends on them is stale. This runs
-all stages at a small size, an experiment of grids, one of images, and an agent whose language model
-is scripted, at COMMIT and in the working tree, and compares every output byte for byte (but for
-what `scripts/verify_repro.py` excepts). Only where all are equal does it write the new digests into
-dvc.lock, results/experiments.csv and the agent's workspaces, for what was up to date at COMMIT, and
-what was compared to results/accepted.json. Runs are kept in build/accept/: an interrupted call
-resumes, and COMMIT's serve the next call.
+A rename or a moved function changes digests of code, and makes the results that depend on them
+stale. This runs all stages at a small size, an experiment of grids, one of images, and an agent
+whose language model is scripted, at COMMIT and in the working tree, and compares every output byte
+for byte (except what `scripts/verify_repro.py` excepts). Only if all are equal, it writes the new
+digests into dvc.lock, results/experiments.csv and the agent's workspaces, for what was up to date
+at COMMIT, and a summary to results/accepted.json. Runs are kept in build/accept/: an interrupted
+call resumes, and later calls reuse the run of COMMIT.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ EXPERIMENTS = """
 grids: {why: One experiment of grids., params: {beta_max: 0.0}}
 images: {why: One of images., dataset: fashion_mnist, params: {beta_max: 2.0}}
 """
-"""Run at the size of `make smoke`, in place of those of experiments.yaml."""
+"""Experiments to run, at the size of `make smoke`, in place of experiments.yaml."""
 NAMES = ("--only", "grids") if TARGETS else ()  # without Fashion-MNIST on this machine
 SCRIPTED = {
     "agent.backend": "openai",
@@ -54,8 +54,8 @@ SCRIPTED = {
     "agent.tools.model": "scripted",
     "agent.compare_with_search": True,
 }
-OF_THE_RUN = ("fingerprint.", "commit", "machine", "seconds")
-"""Columns of an experiment that do not say what came out."""
+NOT_OUTPUTS = ("fingerprint.", "commit", "machine", "seconds")
+"""Prefixes of the columns of an experiment that describe the run, not its outputs."""
 KEYS = """
 import json
 from pathlib import Path
@@ -85,7 +85,7 @@ Json = dict[str, Any]
 
 
 def main() -> None:
-    """Compare and accept; exit with 1 where an output differs."""
+    """Compare and accept; exit with status 1 if an output differs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("commit", help="commit whose results are committed")
     commit = git.resolve_commit(ROOT, parser.parse_args().commit)
@@ -103,7 +103,7 @@ def main() -> None:
 
 
 def check_out(commit: str) -> Path:
-    """A clone of this repository at `commit`, made once."""
+    """Clone this repository at `commit`, unless an earlier call did; return the clone."""
     tree = PLACE / commit[:12] / "tree"
     if not (tree / ".git" / "ready").exists():
         shutil.rmtree(tree, ignore_errors=True)
@@ -113,7 +113,7 @@ def check_out(commit: str) -> Path:
 
 
 def digest_tree(root: Path) -> str:
-    """SHA-256 of the files that decide what stages write."""
+    """SHA-256 of the files that decide the outputs of stages."""
     digest = hashlib.sha256()
     for name in git.list_files(root, *DECIDING):
         digest.update(f"{name}\0".encode())
@@ -122,14 +122,15 @@ def digest_tree(root: Path) -> str:
 
 
 def run_side(source: Path, target: Path) -> Path:
-    """Run experiments and pipeline of `source` at a small size in `target`; resumes there."""
-    done = target.parent / "done"
-    if done.exists():
+    """Run experiments and pipeline of `source` at a small size in `target`, or resume there."""
+    finished = target.parent / "done"
+    if finished.exists():
         return target
     if not (target.parent / "cloned").exists():
         shutil.rmtree(target, ignore_errors=True)
-        known = read_yaml(source / "params.yaml")
-        clone(target, {key: v for key, v in (SMALL | SCRIPTED).items() if has(known, key)}, source)
+        params = read_yaml(source / "params.yaml")
+        changes = {key: v for key, v in (SMALL | SCRIPTED).items() if has_key(params, key)}
+        clone(target, changes, source)
         write_text(target / "experiments.yaml", EXPERIMENTS)
         run(target, ["git", "commit", "--quiet", "--all", "--message", "Two small experiments"])
         (target.parent / "cloned").touch()
@@ -137,21 +138,19 @@ def run_side(source: Path, target: Path) -> Path:
         os.environ.update(OPENAI_BASE_URL=server.url, OPENAI_API_KEY="none")
         run(target, [sys.executable, "-m", "genlab.cli", "experiments", *NAMES])
         run(target, [sys.executable, "-m", "dvc", "repro", *TARGETS])
-    done.touch()
+    finished.touch()
     return target
 
 
-def has(values: Any, key: str) -> bool:
-    """Whether params have a dotted key, which an older version may lack."""
+def has_key(values: Any, key: str) -> bool:
+    """Whether params have a dotted key; those of an older commit may lack it."""
     section, _, rest = key.partition(".")
-    return section in values and (not rest or has(values[section], rest))
+    return section in values and (not rest or has_key(values[section], rest))
 
 
 def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
-    """How each output of two runs compares: equal, exception, new or different, and why."""
-    locks = [read_yaml(side / "dvc.lock")["stages"] for side in (before, after)]
-    outs = [{out["path"] for entry in stages.values() for out in entry["outs"]} for stages in locks]
-    added = outs[1] - outs[0]
+    """Compare each output of two runs: `equal`, `exception`, `new` or `different`, and why."""
+    added = list_outs(after) - list_outs(before)
     outcomes: dict[str, tuple[str, str]] = {}
     for name in sorted(written_files(before) | written_files(after)):
         if name.endswith("params.json") or name == str(RESULTS_FILE):
@@ -160,38 +159,48 @@ def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
             outcomes[name] = "new", "COMMIT does not have it"
         elif (before / name).is_file() or (after / name).is_file():
             outcomes[name] = compare_file(before, after, name)
-    rows = [read_table(side / RESULTS_FILE, dtype=str) for side in (before, after)]
-    for name in rows[0].index:
-        one, other = (
-            dict(outputs_of(table.loc[name])) if name in table.index else {} for table in rows
-        )
-        changed = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    rows_before = read_outputs(before)
+    rows_after = read_outputs(after)
+    for name, row in rows_before.items():
+        other_row = rows_after.get(name, {})
+        columns = row.keys() | other_row.keys()
+        changed = sorted(column for column in columns if row.get(column) != other_row.get(column))
         kind = "different" if changed else "equal"
         outcomes[f"experiment {name}"] = kind, ", ".join(changed)
     return outcomes
 
 
-def outputs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The columns of an experiment that say what came out."""
-    for column, value in row.items():
-        if not str(column).startswith(OF_THE_RUN):
-            yield str(column), str(value)
+def list_outs(side: Path) -> set[str]:
+    """Return the paths of all outs in a run's dvc.lock."""
+    stages = read_yaml(side / "dvc.lock")["stages"]
+    return {out["path"] for stage in stages.values() for out in stage["outs"]}
+
+
+def read_outputs(side: Path) -> dict[str, dict[str, str]]:
+    """Read the output columns of a run's experiments, by experiment."""
+    table = read_table(side / RESULTS_FILE, dtype=str)
+    columns = [column for column in table if not str(column).startswith(NOT_OUTPUTS)]
+    rows = table[columns].to_dict("index")
+    return {
+        str(name): {str(column): str(value) for column, value in row.items()}
+        for name, row in rows.items()
+    }
 
 
 def accept(commit: str, outcomes: Mapping[str, tuple[str, str]]) -> None:
-    """Write today's digests where those of COMMIT stand."""
+    """Replace the digests of COMMIT's code by those of the working tree."""
     tree = check_out(commit)
     datasets = read_yaml(ROOT / "params.yaml")["datasets"]
     before = read_values(tree, datasets)
-    keys_before = ask(tree, KEYS % str(ROOT / "workspaces"))
-    fingerprints_before = ask(tree, FINGERPRINTS)
+    keys_before = evaluate(tree, KEYS % str(ROOT / "workspaces"))
+    fingerprints_before = evaluate(tree, FINGERPRINTS)
     run(ROOT, [sys.executable, "-m", "dvc", "repro", "params", "shared_params"])
     after = read_values(ROOT, datasets)
     stages = accept_lock(ROOT / "dvc.lock", before, after)
-    rows = accept_rows(ROOT / RESULTS_FILE, fingerprints_before, ask(ROOT, FINGERPRINTS))
-    keys_after = ask(ROOT, KEYS % str(ROOT / "workspaces"))
+    rows = accept_rows(ROOT / RESULTS_FILE, fingerprints_before, evaluate(ROOT, FINGERPRINTS))
+    keys_after = evaluate(ROOT, KEYS % str(ROOT / "workspaces"))
     workspaces = accept_workspaces(keys_before, keys_after)
-    accept_released(ask(tree, TRAINING), ask(ROOT, TRAINING))
+    accept_released(evaluate(tree, TRAINING), evaluate(ROOT, TRAINING))
     kinds = Counter(kind for kind, _ in outcomes.values())
     record = {
         "commit": commit,
@@ -206,9 +215,9 @@ def accept(commit: str, outcomes: Mapping[str, tuple[str, str]]) -> None:
 
 
 def read_values(root: Path, datasets: list[str]) -> Json:
-    """What each stage of a repository depends on, by the file that holds it: {file: {stage: ...}}.
+    """Compute what each stage of a repository depends on: {file: {stage: {key: value}}}.
 
-    The code of `root` computes it, whatever its files say.
+    The code of `root` computes it anew; the repository's own files are not read.
     """
     values: Json = {}
     for dataset in [*datasets, ""]:
@@ -222,9 +231,9 @@ def read_values(root: Path, datasets: list[str]) -> Json:
 
 
 def accept_lock(lock: Path, before: Json, after: Json) -> dict[str, str]:
-    """Write new digests and commands of the stages that were up to date; return the digests.
+    """Write the new digests and commands of stages that were up to date; return the digests.
 
-    A stage whose other values changed as well stays stale.
+    A stage with other changed values, too, stays stale.
     """
     with Repo(str(lock.parent)) as repo:
         commands = {stage.name: stage.cmd for stage in repo.index.stages}
@@ -244,21 +253,24 @@ def accept_lock(lock: Path, before: Json, after: Json) -> dict[str, str]:
 
 
 def accept_rows(path: Path, before: Json, after: Json) -> int:
-    """Write new digests into the rows of experiments that were current; return their number."""
+    """Write the new digests into rows of experiments that were current; return their number."""
     table = read_table(path, dtype=str, keep_default_na=False)
     rows = {str(name): dict(row) for name, row in table.to_dict("index").items()}
     count = 0
     for name, row in rows.items():
-        old, new = before.get(name), after.get(name)
-        if old and new and all(row[f"fingerprint.{part}"] == old[part] for part in old):
-            row.update({f"fingerprint.{part}": value for part, value in new.items()})
+        old = before.get(name)
+        new = after.get(name)
+        if not old or not new:
+            continue
+        if all(row[f"fingerprint.{key}"] == digest for key, digest in old.items()):
+            row.update({f"fingerprint.{key}": digest for key, digest in new.items()})
             count += 1
     write_rows(path, rows)
     return count
 
 
 def accept_workspaces(before: Mapping[str, list[str]], after: Mapping[str, list[str]]) -> int:
-    """Give workspaces of the agent their new keys, so that runs resume; return their number."""
+    """Write the new keys into workspaces of the agent, so that runs resume; return their number."""
     count = 0
     for workspace, keys in before.items():
         file = Path(workspace) / "project.json"
@@ -271,15 +283,15 @@ def accept_workspaces(before: Mapping[str, list[str]], after: Mapping[str, list[
 
 
 def accept_released(before: str, after: str) -> None:
-    """Write the digest of the code that trains judges beside released ones that were current."""
+    """Write the new digest of the code that trains judges beside released, current judges."""
     for file in (ROOT / "checkpoints").glob("*.judges.json"):
         facts = read_json(file, producer_command="make report")
         if facts["code"] == before:
             write_json(file, {**facts, "code": after})
 
 
-def ask(root: Path, code: str) -> Any:
-    """What Python code of a repository prints, as JSON."""
+def evaluate(root: Path, code: str) -> Any:
+    """Run Python code with a repository's sources; return the JSON that it prints."""
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, check=True)

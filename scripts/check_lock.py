@@ -1,11 +1,11 @@
-"""Fail when dvc.lock is stale against the code, params and small results that git holds.
+"""Fail if dvc.lock does not fit the code, params and small results in git.
 
     python scripts/check_lock.py
 
 On a clean checkout the large outs (data/) are absent: their hashes are compared from stage to stage
-inside dvc.lock instead. Stages params and shared_params depend on all source files, and a reworded
-comment changes nothing that they write: they are stale where they would write something else. Exit
-status 1 names what is stale and why.
+inside dvc.lock instead. Stages params and shared_params depend on all source files, but a reworded
+comment does not change what they write: they are stale if they would write something else. Exits
+with status 1 after printing what is stale and why.
 """
 
 import json
@@ -21,18 +21,18 @@ from genlab.core.params import load_params
 
 RESOLVING = ("params", "shared_params")
 ABSENT = ("deleted", "not in cache")
-ALWAYS = "always changed"  # of stage source, which looks for changes whenever it runs
+ALWAYS = "always changed"  # dvc's status of stage source, which runs every time
 FIX = "run `make repro`, then commit dvc.lock with metrics/, plots/ and results/"
 
 
 def find_stale() -> list[str]:
-    """One line for each thing of the project here that dvc.lock does not fit."""
+    """Return a line for each thing in the current project that dvc.lock does not fit."""
     with Repo() as repo:
         return [*find_unresolved(repo), *find_changes(repo), *find_broken_chains(repo)]
 
 
 def find_unresolved(repo: Repo) -> Iterator[str]:
-    """Files of stages params and shared_params that are not what these would write now."""
+    """Find files of stages params and shared_params that these would now write differently."""
     for stage in repo.index.stages:
         name, _, dataset = stage.addressing.partition("@")
         if name not in RESOLVING:
@@ -43,14 +43,15 @@ def find_unresolved(repo: Repo) -> Iterator[str]:
         idle = "idle" in written.get("agent_iterate", {})
         resolved = params.resolve(dataset) if dataset else params.resolve_shared(idle=idle)
         values = add_code(resolved)
-        if files := written.get("generate", {}).get("files"):  # which may not be on this machine
-            values["generate"]["files"] = files
+        listing = written.get("generate", {}).get("files")
+        if listing:  # of files that may not be on this machine
+            values["generate"]["files"] = listing
         if written != values:
             yield f"{stage.addressing}: would write another {path}"
 
 
 def find_changes(repo: Repo) -> Iterator[str]:
-    """What dvc's status finds changed, except absent outs that git does not hold."""
+    """Find what dvc's status reports as changed, except absent outs that git ignores."""
     for stage, changes in repo.status().items():
         for change in changes:
             if change == ALWAYS:
@@ -69,18 +70,18 @@ def find_changes(repo: Repo) -> Iterator[str]:
 
 
 def find_broken_chains(repo: Repo) -> Iterator[str]:
-    """Stages that were run on another version of an out than the lock holds."""
-    made = {str(out): (out.stage.addressing, out.hash_info) for out in repo.index.outs}
+    """Find stages that ran on another version of an out than the one in the lock."""
+    producers = {str(out): (out.stage.addressing, out.hash_info) for out in repo.index.outs}
     for dep in repo.index.deps:
-        if isinstance(dep, ParamsDependency):  # of values in a file: dvc's status compares them
+        if isinstance(dep, ParamsDependency):  # dvc's status compares values of params
             continue
-        maker, made_hash = made.get(str(dep), ("", dep.hash_info))
-        if made_hash != dep.hash_info:
-            yield f"{dep.stage.addressing}: was run on another {dep} than {maker} made"
+        producer, out_hash = producers.get(str(dep), ("", dep.hash_info))
+        if out_hash != dep.hash_info:
+            yield f"{dep.stage.addressing}: was run on another {dep} than {producer} wrote"
 
 
 def main() -> int:
-    """Print what is stale; 0 where nothing is."""
+    """Print what is stale; return 0 if nothing is."""
     lines = find_stale()
     for line in lines:
         print(f"stale: {line}", file=sys.stderr)

@@ -16,21 +16,21 @@ matplotlib.rcParams["svg.hashsalt"] = "genlab"  # the same imports give the same
 
 
 def import_graph() -> nx.DiGraph:
-    """Packages of genlab, with an edge from each to those that it imports."""
+    """Return the graph of genlab's packages and the imports between them."""
     graph = grimp.build_graph("genlab")
     edges = set()
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
-            pair = tuple(name.split(".")[1] for name in (module, imported) if "." in name)
-            if len(pair) == 2 and pair[0] != pair[1]:
-                edges.add(pair)
+            packages = tuple(name.split(".")[1] for name in (module, imported) if "." in name)
+            if len(packages) == 2 and packages[0] != packages[1]:
+                edges.add(packages)
     return nx.DiGraph(sorted(edges))
 
 
 def draw(path: Path) -> None:
-    """Write the diagram as SVG: a dot where the package of a row imports that of a column.
+    """Write the diagram as SVG: a dot means that the row's package imports the column's.
 
-    Packages stand in topological order, so that no dot lies below the diagonal.
+    Packages are in topological order, so that no dot is below the diagonal.
     """
     graph = import_graph()
     names = list(nx.lexicographical_topological_sort(graph))

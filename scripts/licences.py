@@ -1,24 +1,26 @@
-"""List the installed packages with their licences; those of unknown licence come last."""
+"""List the installed packages with their licences, unknown licences last."""
 
 from collections.abc import Iterable
 from importlib.metadata import Distribution, distributions
 
 
 def licence_of(package: Distribution) -> str:
-    """Return the licence as an expression, else by classifiers, else by field; "" where unknown."""
+    """Return a package's licence expression, else its classifiers or field; "" if unknown."""
     metadata = package.metadata
     classifiers = [
         line.rpartition(" :: ")[2]
         for line in metadata.get_all("Classifier") or ()
         if line.startswith("License ::") and not line.endswith("OSI Approved")
     ]
-    field = (metadata.get("License") or "").strip().split("\n")[0]  # some hold the whole text
-    found = metadata.get("License-Expression") or "; ".join(classifiers) or field
-    return "" if found.upper() == "UNKNOWN" else found
+    field = (
+        (metadata.get("License") or "").strip().split("\n")[0]
+    )  # some packages have the full text here
+    licence = metadata.get("License-Expression") or "; ".join(classifiers) or field
+    return "" if licence.upper() == "UNKNOWN" else licence
 
 
 def list_licences(packages: Iterable[Distribution]) -> list[str]:
-    """Return a line for each package, by name; the first on the path where several share one."""
+    """Return a line per package, sorted; of several with the same name, the first on the path."""
     rows: dict[str, tuple[str, str, str]] = {}
     for package in packages:
         row = (package.name, package.version, licence_of(package))

@@ -32,7 +32,7 @@ RUNS = {
 
 
 def main() -> None:
-    """Run each and copy its journal."""
+    """Make the runs, and copy their journals."""
     params = load_params(ROOT / "params.yaml")
     os.environ.setdefault("OPENAI_API_KEY", "none")
     with tempfile.TemporaryDirectory(prefix="genlab-record-") as scratch, Server(reply) as server:

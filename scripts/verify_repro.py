@@ -1,11 +1,11 @@
-"""Run the pipeline in two small clones and compare byte for byte what its stages wrote.
+"""Run the pipeline in two small clones, and compare the files of its stages byte for byte.
 
     python -m scripts.verify_repro [--compare A B]
 
-It runs two new clones in a temporary folder, or takes two in which the pipeline has run.
-The new clones lie in folders of different depth and run with different numbers of workers.
-`threads` changes sums, so it is the same. Figures may differ in metadata, not in pixels. The exit
-code is 1 if a file is missing or differs beyond what EXCEPTIONS allows; the new clones then stay.
+It makes two clones in a temporary folder, or compares two in which the pipeline has run. The new
+clones are in folders of different depth and use different numbers of workers, but the same number
+of threads, which changes sums. Figures may differ in metadata, not in pixels. The exit code is 1 if
+a file is missing or differs beyond what EXCEPTIONS allows; the new clones are kept then.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CLONES = {
     "one": {"workers": 1, "benchmark.concurrency": 1},
     "two/levels/deeper": {"workers": 2, "benchmark.concurrency": 4},
 }
-# Files that may differ, the bound (only text that matches this pattern may), and the reason.
+# Files that may differ, the pattern of text that may differ in them, and the reason.
 PROVENANCE = (
     r'"(commit|params|run)": "[0-9a-f]+"|"training_seconds": [0-9.]+',
     "commit of the clone, digests of all params (workers is one) and of code, wall time",
@@ -59,7 +59,7 @@ EXCEPTIONS = (
 
 
 def written_files(clone: Path) -> set[str]:
-    """Files below PLACES that the clone's commit lacks or has otherwise, removed ones included."""
+    """Return the files below PLACES that stages wrote, changed or removed since the commit."""
     listed = git.run_git(clone, "ls-files", "-z", "--others", "--modified", "--", *PLACES)
     if not listed:
         raise GenlabError(f"{clone}: no stage has written a file there; run: make verify-repro")
@@ -67,7 +67,7 @@ def written_files(clone: Path) -> set[str]:
 
 
 def compare_file(first: Path, second: Path, name: str) -> tuple[str, str]:
-    """How the file `name` of two clones compares (equal, exception or different), and why."""
+    """Compare the file `name` of two clones: `equal`, `exception` or `different`, and why."""
     contents = []
     for clone in (first, second):
         if not (clone / name).is_file():
@@ -77,10 +77,11 @@ def compare_file(first: Path, second: Path, name: str) -> tuple[str, str]:
         return "equal", ""
     if name.endswith(".png") and have_same_pixels(*contents):
         return "exception", "metadata of the figure"
-    for files, bound, reason in EXCEPTIONS:
+    for files, pattern, reason in EXCEPTIONS:
         if fnmatch(name, files):
-            rest = [re.subn(bound.encode(), b"", content) for content in contents]
-            if rest[0] == rest[1]:
+            # The rest of both files, and how many matches were removed, must be equal.
+            rests = [re.subn(pattern.encode(), b"", content) for content in contents]
+            if rests[0] == rests[1]:
                 return "exception", reason
             return "different", f"beyond its exception: {reason}"
     return "different", "content"
@@ -97,12 +98,11 @@ def have_same_pixels(first: bytes, second: bytes) -> bool:
 
 
 def compare_clones(first: Path, second: Path) -> bool:
-    """Print the comparison of all written files; whether none is different."""
-    outcomes = {
-        name: compare_file(first, second, name)
-        for name in sorted(written_files(first) | written_files(second))
-        if (first / name).is_file() or (second / name).is_file()  # else both have removed it
-    }
+    """Print the comparison of all written files; return whether none is different."""
+    outcomes = {}
+    for name in sorted(written_files(first) | written_files(second)):
+        if (first / name).is_file() or (second / name).is_file():  # else both removed it
+            outcomes[name] = compare_file(first, second, name)
     for name, (kind, why) in outcomes.items():
         if kind != "equal":
             print(f"{kind}: {name}: {why}")
@@ -114,19 +114,20 @@ def compare_clones(first: Path, second: Path) -> bool:
 
 
 def run_clones(folder: Path) -> list[Path]:
-    """Run pipeline and reports in each clone below `folder`, one after the other."""
-    clones = [smoke(folder / place, SIZE | workers) for place, workers in CLONES.items()]
+    """Run pipeline and reports in two clones below `folder`, one after the other."""
+    clones = [smoke(folder / path, SIZE | workers) for path, workers in CLONES.items()]
     for clone in clones:
         run(clone, [sys.executable, "-m", "genlab.cli", "report"])
     return clones
 
 
 def main() -> None:
-    """Run and compare; exit with 1 where a file is different."""
+    """Run and compare; exit with status 1 if a file is different."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("A", "B"), help="clones that ran")
-    if chosen := parser.parse_args().compare:
-        sys.exit(not compare_clones(*chosen))
+    clones = parser.parse_args().compare
+    if clones:
+        sys.exit(not compare_clones(*clones))
     folder = Path(tempfile.mkdtemp(prefix="genlab-verify-"))
     try:
         same = compare_clones(*run_clones(folder))

@@ -1,6 +1,6 @@
-"""Stage agent_iterate: let the research agent work towards agent.goal, and keep what it found.
+"""Stage agent_iterate: let the research agent work towards agent.goal; keep its results.
 
-It works in workspaces/, where a killed or finished run is resumed, and writes snapshots:
+It works in workspaces/, where killed and finished runs are resumed, and writes snapshots:
 data/agent/ (best model, report, transcript), results/agent.json, metrics/agent.json (the headline)
 and plots/agent/progress.png.
 """
@@ -41,10 +41,10 @@ def main() -> None:
     check_settings(settings)
     workspace = open_workspace(Path("workspaces"), settings.goal, settings.stage_key)
     run(settings, workspace)
-    found = report.write_snapshot(
+    snapshot = report.write_snapshot(
         workspace, Path("data/agent"), Path("metrics/agent.json"), RESULTS, Path("plots/agent")
     )
-    print(f"{RESULTS}: {found.summary_line}")
+    print(f"{RESULTS}: {snapshot.summary_line}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stage agent_reference: train the pipeline's VAE under the budget of the agent's models.
+"""Stage agent_reference: train the pipeline's VAE within the budget of the agent's models.
 
 Writes results/agent_reference.json; no metrics where agent.dataset holds no images of a stage.
 """
@@ -15,7 +15,7 @@ RESULTS = Path("results/agent_reference.json")
 
 
 class Options(overridable("seed")):
-    """Train the VAE under the budget of the agent's models, as their reference.
+    """Train the VAE within the budget of the agent's models, as their reference.
 
     Example: dvc repro agent_reference
     """

@@ -1,7 +1,7 @@
-"""Stage agent_search: random search towards agent.goal, which the agent is compared with.
+"""Stage agent_search: random search for agent.goal, as a baseline of the agent.
 
 It draws agent.max_iterations attempts, at most MAX_STAGE_ATTEMPTS, and none where
-agent.compare_with_search is false. A killed one is resumed. Writes data/agent_search (the attempts,
+agent.compare_with_search is false. A killed run is resumed. Writes data/agent_search (the attempts,
 with weights) and results/agent_search.json (their numbers).
 """
 

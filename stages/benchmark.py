@@ -1,7 +1,8 @@
 """Stage benchmark: run the image tools over the cases, score, and write the leaderboard.
 
-Resumes in runs/ (images and scores that are there are kept) and writes data/benchmark/report.html,
-results/benchmark.json, metrics/benchmark.json (the headline) and plots/benchmark/scores.png.
+It resumes in runs/, where finished images and scores are kept, and writes
+data/benchmark/report.html, results/benchmark.json, metrics/benchmark.json (the headline) and
+plots/benchmark/scores.png.
 """
 
 from pathlib import Path
@@ -24,10 +25,10 @@ def main() -> None:
     standings = write_snapshot(
         params.benchmark, Path(), seed=params.seed, bootstrap=params.bootstrap
     )
-    best = next((s for s in standings if s.score is not None), None)
-    line = (
-        "no contender has a score" if best is None else f"{best.label} leads with {best.score:.3f}"
-    )
+    ranked = [standing for standing in standings if standing.score is not None]
+    line = "no contender has a score"
+    if ranked:
+        line = f"{ranked[0].label} leads with {ranked[0].score:.3f}"
     print(f"{RESULTS}: {line}")
 
 

@@ -17,7 +17,7 @@ from genlab.evaluation.evaluators.families import make_evaluator
 
 
 class Options(DatasetOptions, overridable("seed", "device", "bootstrap")):
-    """Evaluate a trained model; what is not given here comes from params.yaml.
+    """Evaluate a trained model; defaults come from params.yaml.
 
     Example: python stages/evaluate.py --dataset arc_grids
     """

@@ -1,4 +1,4 @@
-"""Stage failure_gallery: show the worst items, and test over the whole test split why they fail.
+"""Stage failure_gallery: show the worst items, and test hypotheses of why they fail.
 
 Writes results/DATASET/failures.json and plots/DATASET/failures/{index.html,sheet.png}.
 """
@@ -28,7 +28,8 @@ def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
     params = options.params
-    dataset, evidence = params.dataset(options.dataset), options.evaluated / "evidence.npz"
+    dataset = params.dataset(options.dataset)
+    evidence = options.evaluated / "evidence.npz"
     sections = build_gallery(dataset, options.data_path, evidence, options.count)
     summary = summarise(sections, bootstrap=params.bootstrap, seed=params.seed)
     write_json(options.output_path("results/DATASET", "failures.json"), summary)

@@ -1,9 +1,9 @@
-"""Stage generate: make the items of a dataset: draw grids, or read images from their source.
+"""Stage generate: draw the grids of a dataset, or read its images from their source.
 
 Writes, into data/generated/DATASET/ or --output, for grids: grids.npz (key `grids`, uint8
 (n, size, size)), objects.npz (key `objects`: one row per object); for images: train.npy and
 test.npy (all.npy where there is no official test split; uint8 (n, height, width, channels)),
-labels.npz; and manifest.json (where it comes from, counts, checksums).
+labels.npz; and manifest.json (source, counts, checksums).
 """
 
 from pydantic import Field
@@ -14,7 +14,7 @@ from genlab.datasets.generating import generate
 
 
 class Options(DatasetOptions, overridable("seed")):
-    """Make the items of a dataset; what is not given here comes from params.yaml.
+    """Generate the items of a dataset; defaults come from params.yaml.
 
     Example: python stages/generate.py --output /tmp/grids --count 2000 --seed 1
     """

@@ -1,8 +1,8 @@
-"""Stage judges: train the classifiers that images of a dataset are compared by.
+"""Stage judges: train the classifiers by whose features images of a dataset are compared.
 
-Writes data/judges/DATASET/judges.safetensors, and what it was made from to
-results/DATASET/judges.json. The released file in checkpoints/ is taken over where its key fits.
-Grids have no judges: a marker says so.
+Writes data/judges/DATASET/judges.safetensors, and their key, digests and accuracies to
+results/DATASET/judges.json. The released file in checkpoints/ is copied if its key fits. Grids have
+no judges: a marker says so.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from genlab.core.params.options import DatasetOptions, parse_options
 
 
 class Options(DatasetOptions):
-    """Train the classifiers that images of a dataset are compared by.
+    """Train the classifiers by whose features images of a dataset are compared.
 
     Example: python stages/judges.py --dataset fashion_mnist
     """
@@ -25,13 +25,13 @@ class Options(DatasetOptions):
 
 
 def train(params: Params, name: str, data: Path, folder: Path) -> dict[str, object]:
-    """Write the judges of a dataset of images; return what judges.json says of them."""
+    """Train the judges of a dataset of images; return the content of judges.json."""
     from genlab.datasets.images import load_images, load_labels
     from genlab.evaluation.metrics.judges import SEEDS, TrainingSet, make_judges
 
-    images, labels = load_images(data, "train"), load_labels(data, "train")
-    test, answers = load_images(data, "test"), load_labels(data, "test")
-    training = TrainingSet.of_dataset(name, images, labels)
+    training = TrainingSet.of_dataset(name, load_images(data, "train"), load_labels(data, "train"))
+    test_images = load_images(data, "test")
+    test_labels = load_labels(data, "test")
     examples = params.evaluate.extractor_examples
     processes = len(SEEDS) if params.threads > 1 else 1
     key, judges = make_judges(training, folder, examples=examples, processes=processes)
@@ -40,7 +40,10 @@ def train(params: Params, name: str, data: Path, folder: Path) -> dict[str, obje
         "task": judges[0].task,
         "examples": examples,
         "judges": {
-            str(seed): {"digest": judge.digest, "accuracy": judge.accuracy(test, answers)}
+            str(seed): {
+                "digest": judge.digest,
+                "accuracy": judge.accuracy(test_images, test_labels),
+            }
             for seed, judge in zip(SEEDS, judges, strict=True)
         },
     }
@@ -49,10 +52,8 @@ def train(params: Params, name: str, data: Path, folder: Path) -> dict[str, obje
 def main() -> None:
     """Run the stage."""
     options = parse_options(Options)
-    folder, results = (
-        options.output_path("data/judges/DATASET"),
-        options.output_path("results/DATASET"),
-    )
+    folder = options.output_path("data/judges/DATASET")
+    results = options.output_path("results/DATASET")
     if options.params.dataset(options.dataset).kind == "grids":
         facts: dict[str, object] = {"judges": {}}
         write_json(folder / "none.json", {"kind": "judges", "dataset": options.dataset})

@@ -1,9 +1,10 @@
-"""Stage params: resolve params.yaml into what each stage depends on: its values and its code.
+"""Stage params: resolve params.yaml into the values, and the code, that each stage depends on.
 
 Writes results/DATASET/params.json, or results/params.json for the stages without a dataset:
 {stage: {"code": digest, key: value}}. The other stages depend on their entry of it, so that a
-parameter that only grids use, or a reworded comment, leaves the stages of images up to date. The
-latter also writes results/own.json: the datasets of one's own, which stage source watches.
+parameter that only grids use, or a reworded comment, leaves the stages of images up to date.
+Without a dataset it also writes results/own.json: the user's own datasets, which stage source
+watches.
 """
 
 from pathlib import Path
@@ -36,14 +37,14 @@ def main() -> None:
     if dataset:
         values = resolve_stages(params, dataset)
     else:
-        # What the agent found stays while its dataset is left out; without that it has none.
-        rests = not Path("data/agent").exists() or IDLE.exists()
-        values = params.resolve_shared(idle=params.leaves_agent_out and rests)
+        # Results of the agent stay while the pipeline does not run over its dataset.
+        has_results = Path("data/agent").exists() and not IDLE.exists()
+        values = params.resolve_shared(idle=params.leaves_agent_out and not has_results)
     folder = options.output or Path("results", dataset or "")
     write_json(folder / "params.json", add_code(values))
     if not dataset:
-        own = [name for name in params.datasets if params.dataset(name).source]
-        write_json(folder / "own.json", {"own": own})
+        own_datasets = [name for name in params.datasets if params.dataset(name).source]
+        write_json(folder / "own.json", {"own": own_datasets})
         write_placeholders(params, folder)
     print(folder / "params.json")
 

@@ -1,7 +1,7 @@
-"""Stage source: notice when the files of a dataset of one's own change.
+"""Stage source: detect when the files of a user's own dataset change.
 
-Writes results/sources/DATASET.json: a digest of names, sizes and times. No file is read, so that
-dvc asks for no more than a listing.
+Writes results/sources/DATASET.json: a digest of names, sizes and times. It only lists the files,
+since dvc runs it every time.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ from genlab.datasets.own import digest_listing
 
 
 class Options(StageOptions):
-    """Write down what files a dataset of one's own has.
+    """Write a digest of the listing of a dataset's files.
 
     Example: python stages/source.py --dataset my_photos
     """

@@ -2,8 +2,8 @@
 
 Writes data/checkpoints/DATASET/ (model.safetensors, provenance.json, timing/),
 results/DATASET/training.json and plots/DATASET/training/ (dvclive series, reconstructions).
-A killed run resumes at its last whole epoch when the same command is run again. Several processes
-share each batch when torchrun starts them: torchrun --nproc-per-node 2 stages/train.py
+The same command resumes a killed run after its last complete epoch. Processes that torchrun starts
+share each batch: torchrun --nproc-per-node 2 stages/train.py
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from genlab.vae.training.run import train_dataset
 
 
 class Options(DatasetOptions, overridable(*TRAINING_KEYS, "wandb")):
-    """Train the VAE of a dataset; what is not given here comes from params.yaml.
+    """Train the VAE of a dataset; defaults come from params.yaml.
 
     Example: python stages/train.py --dataset arc_grids --beta-schedule constant --beta-max 0.0
     """

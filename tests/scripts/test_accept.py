@@ -116,6 +116,6 @@ def test_the_code_of_a_commit_is_known_by_running_it() -> None:
     values = accept.read_values(accept.ROOT, ["arc_grids"])
     assert {Path(file).parent.name for file in values} == {"arc_grids", "results"}
     assert all(stage["code"] for file in values.values() for stage in file.values())
-    assert accept.ask(accept.ROOT, accept.FINGERPRINTS)["gpu"].keys() == {
+    assert accept.evaluate(accept.ROOT, accept.FINGERPRINTS)["gpu"].keys() == {
         "code", "evaluation", "params",
     }  # fmt: skip

@@ -96,7 +96,7 @@ def test_a_stage_that_ran_on_other_data_is_named(clone: Path) -> None:
     assert "md5:" in lines[place + 2]
     lines[place + 2] = "      md5: " + "0" * 32 + ".dir"
     (clone / "dvc.lock").write_text("\n".join(lines) + "\n")
-    assert "measure: was run on another data/x than data made" in find_stale()
+    assert "measure: was run on another data/x than data wrote" in find_stale()
 
 
 RESOLVE = f"""
