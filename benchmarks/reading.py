@@ -116,7 +116,7 @@ def conventions() -> Iterator[Result]:
     for write_tasks in own_data.TASK_CONVENTIONS.values():
         with tempfile.TemporaryDirectory() as folder:
             source = open_tasks(SourceParams(path=str(write_tasks(Path(folder, "x"), tasks))))
-        same.append(sorted(str(grid.grid.tolist()) for grid in source.grids) == whole)
+        same.append(sorted(str(grid.cells.tolist()) for grid in source.grids) == whole)
     yield Result.rate("data.conventions", sum(same), len(same))
 
 

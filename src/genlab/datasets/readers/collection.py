@@ -1,4 +1,4 @@
-"""What a convention makes of files: names, splits, classes, and a way to load each picture."""
+"""Pictures of one source before they are loaded: names, splits, classes, and a loader."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ class Loader(Protocol):
     def __call__(self, index: int, side: int) -> DecodedPicture:
         """Load a picture that will be reduced to `side`; may raise UnreadablePictureError."""
 
-    def part(self, rows: range) -> Loader:
-        """Return a loader of these rows alone, to be sent to another process."""
+    def select(self, rows: range) -> Loader:
+        """Return a loader of these rows only, to be sent to another process."""
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
     """Pictures of one source, not loaded yet.
 
-    names: for messages, in order. splits: train, val, test, or empty where none is official.
-    classes: None where there are none, or for a picture without one. left_out: names by reason.
-    groups: values of a column, by which pictures share a split; empty where none is stated.
+    names: of the pictures, for messages. splits: train, val, test, or empty for a picture without
+    an official split. classes: None for a picture without a class. left_out: names of files that
+    are not read, by reason. groups: values of a column; pictures with equal values share a split.
+    Empty where no column is stated.
     """
 
     path: Path

@@ -23,12 +23,13 @@ from genlab.core.errors import GenlabError
 from genlab.core.picture import UnreadablePictureError
 
 DEBRIS = frozenset({"__macosx", "thumbs.db", "desktop.ini", "ehthumbs.db", "icon\r"})
-ZIPS, TARS = (".zip",), (".tar", ".tar.gz", ".tgz")
+ZIPS = (".zip",)
+TARS = (".tar", ".tar.gz", ".tgz")
 MAX_FILES = 10_000_000
 MAX_BYTES = 1 << 30  # of one file of an archive
 MAX_GROWTH = 1 << 38  # of all files of a packed archive
-START = 16  # bytes that tell what a file is
-DIGITS = 16  # that numbers in names are filled up to, to be sorted
+START = 16  # number of first bytes that identify a file's format
+DIGITS = 16  # numbers in names are padded to so many digits before they are sorted
 
 
 class Contents(Protocol):
@@ -40,15 +41,16 @@ class Contents(Protocol):
         Raises OSError and UnreadablePictureError.
         """
 
-    def part(self, names: Sequence[str]) -> Contents:
+    def select(self, names: Sequence[str]) -> Contents:
         """Return one that reads these names at least."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a folder or an archive. names: relative, with `/`; debris: what was left out.
+    """The files of a folder or an archive.
 
-    Both are sorted.
+    names: relative, with `/`, in natural order. debris: names of files that systems and tools left
+    there, sorted; they are not read.
     """
 
     path: Path
@@ -58,21 +60,21 @@ class Files:
 
     @classmethod
     def collect(cls, path: Path, names: Iterable[str], contents: Contents) -> Files:
-        """Sort names, and take out those of debris."""
-        wanted: list[str] = []
+        """Sort names and separate those of debris."""
+        regular: list[str] = []
         debris: list[str] = []
         for name in names:
-            (debris if is_debris(name) else wanted).append(name)
-        wanted.sort()
-        wanted.sort(key=natural_key)
-        return cls(path, wanted, sorted(debris), contents)
+            (debris if is_debris(name) else regular).append(name)
+        regular.sort()
+        regular.sort(key=natural_key)
+        return cls(path, regular, sorted(debris), contents)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
         return self.contents.read(name)
 
-    def start(self, name: str) -> bytes:
-        """Return its first START bytes; none where it cannot be read."""
+    def read_start(self, name: str) -> bytes:
+        """Return the first START bytes of a file; none where it cannot be read."""
         try:
             return self.contents.read(name, START)
         except (OSError, UnreadablePictureError):
@@ -98,7 +100,7 @@ def open_files(path: Path) -> Files:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is an archive that is read here, by its ending."""
+    """Whether a file is an archive that can be read, by its ending."""
     return path.name.lower().endswith((*ZIPS, *TARS))
 
 
@@ -111,12 +113,12 @@ def is_tar(path: Path) -> bool:
 
 def is_debris(name: str) -> bool:
     """Whether a system or a tool left this file there, or its name leads out of the archive."""
-    parts = PurePosixPath(name).parts
-    return any(part.startswith((".", "/")) or part.lower() in DEBRIS for part in parts)
+    folders_and_file = PurePosixPath(name).parts
+    return any(word.startswith((".", "/")) or word.lower() in DEBRIS for word in folders_and_file)
 
 
 def natural_key(name: str) -> str:
-    """Sort by folders, and in each by numbers as numbers: `2.png` before `10.png`."""
+    """Sort key that orders by folders, and in each by numbers: `2.png` before `10.png`."""
     normal = unicodedata.normalize("NFC", name).replace("/", "\0")
     return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(DIGITS), normal)
 
@@ -132,21 +134,21 @@ class FolderContents:
         with (self.path / name).open("rb") as file:
             return file.read(most)
 
-    def part(self, names: Sequence[str]) -> FolderContents:
+    def select(self, names: Sequence[str]) -> FolderContents:
         """Return itself."""
         return self
 
 
 def _walk(path: Path) -> Iterator[str]:
-    """Names of the files of a folder and of its folders; links are followed once."""
-    seen: set[tuple[int, int]] = set()
-    for place, folders, names in os.walk(path, followlinks=True):
-        state = os.stat(place)
-        if (state.st_dev, state.st_ino) in seen:
-            folders.clear()
+    """Yield the names of the files of a folder and its subfolders; links are followed once."""
+    visited: set[tuple[int, int]] = set()
+    for folder, subfolders, names in os.walk(path, followlinks=True):
+        state = os.stat(folder)
+        if (state.st_dev, state.st_ino) in visited:
+            subfolders.clear()
             continue
-        seen.add((state.st_dev, state.st_ino))
-        relative = Path(place).relative_to(path)
+        visited.add((state.st_dev, state.st_ino))
+        relative = Path(folder).relative_to(path)
         for name in names:
             yield (relative / name).as_posix()
 
@@ -165,14 +167,14 @@ class ZipContents:
         except Exception as error:  # zipfile and its decoders raise many things
             raise UnreadablePictureError(f"{name}: {error}", path=self.path) from error
 
-    def part(self, names: Sequence[str]) -> ZipContents:
+    def select(self, names: Sequence[str]) -> ZipContents:
         """Return itself."""
         return self
 
 
 @lru_cache(maxsize=1)
 def _open_archive(path: Path) -> zipfile.ZipFile:
-    """Open a zip archive, whose directory each process reads once."""
+    """Open a zip archive; each process reads its directory once."""
     return zipfile.ZipFile(path)
 
 
@@ -191,21 +193,21 @@ def open_zip(path: Path) -> Files:
 
 @dataclass(frozen=True)
 class TarContents:
-    """Reads files of a tar that is not packed. places: offset and size of each, by name."""
+    """Reads files of a tar that is not packed. members: offset and size of each file, by name."""
 
     plain: Path
-    places: Mapping[str, tuple[int, int]]
+    members: Mapping[str, tuple[int, int]]
 
     def read(self, name: str, most: int = MAX_BYTES) -> bytes:
         """Return the content of a file, at most `most` bytes of it."""
-        offset, size = self.places[name]
+        offset, size = self.members[name]
         with self.plain.open("rb") as file:
             file.seek(offset)
             return file.read(min(size, most))
 
-    def part(self, names: Sequence[str]) -> TarContents:
+    def select(self, names: Sequence[str]) -> TarContents:
         """Return one that reads these names."""
-        return TarContents(self.plain, {name: self.places[name] for name in names})
+        return TarContents(self.plain, {name: self.members[name] for name in names})
 
 
 def open_tar(path: Path) -> Files:
@@ -213,7 +215,7 @@ def open_tar(path: Path) -> Files:
 
     Raises GenlabError where it is damaged or too large.
     """
-    places: dict[str, tuple[int, int]] = {}
+    members: dict[str, tuple[int, int]] = {}
     total = 0
     try:
         plain = path if path.name.lower().endswith(".tar") else _unpack(path)
@@ -221,12 +223,12 @@ def open_tar(path: Path) -> Files:
             for member in archive:
                 if member.isfile():  # no links
                     total += member.size
-                    _check_size(path, len(places), total)
-                    place = (member.offset_data, member.size)
-                    places[member.name.removeprefix("./")] = place
+                    _check_size(path, len(members), total)
+                    name = member.name.removeprefix("./")
+                    members[name] = (member.offset_data, member.size)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise GenlabError(f"{path}: no whole tar archive ({error})", path=path) from error
-    return Files.collect(path, places, TarContents(plain, places))
+    return Files.collect(path, members, TarContents(plain, members))
 
 
 def _unpack(path: Path) -> Path:
@@ -243,7 +245,7 @@ def _unpack(path: Path) -> Path:
 
 @cache
 def make_temporary() -> tempfile.TemporaryDirectory[str]:
-    """The folder of this process for what is unpacked or copied; it goes when the process ends."""
+    """Make the folder of this process for unpacked and copied files; it is removed at its end."""
     return tempfile.TemporaryDirectory(prefix="genlab-read-")
 
 

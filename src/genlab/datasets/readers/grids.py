@@ -1,4 +1,4 @@
-"""Open a source of grids: on one canvas, with what was understood."""
+"""Read a user's own grids onto one canvas, and summarise their source."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from genlab.datasets.readers.opening import EXAMPLES
 from genlab.datasets.readers.reading import check_unreadable
 from genlab.datasets.readers.summary import describe
 from genlab.grids.palette import COLOURS, PADDING
+from genlab.grids.shapes import Grids
 
-Grids = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class OwnGrids:
-    """Grids of one's own dataset, on one canvas.
+    """Grids of a user's own dataset, on one canvas.
 
     grids: (n, side, side) uint8 colours; cells right of and below a smaller grid are PADDING.
     groups: equal numbers for grids of one task. retained_rows: rows of `grids` that make the
@@ -46,12 +46,12 @@ class OwnGrids:
 
     @property
     def examples(self) -> Grids:
-        """Some items as a model takes them."""
+        """The first items, as a model takes them."""
         return self.grids[:EXAMPLES]
 
     @property
     def path(self) -> Path:
-        """Where they lie."""
+        """Path of the source."""
         return self.tasks.path
 
     @property
@@ -59,15 +59,15 @@ class OwnGrids:
         """Side of the canvas in cells."""
         return int(self.grids.shape[1])
 
-    def summarise(self, named: int | None = None) -> dict[str, Any]:
-        """What was understood, for programs. named: most names of what was left out, by reason."""
+    def summarise(self, max_names: int | None = None) -> dict[str, Any]:
+        """Summarise the source for programs; at most `max_names` left-out names per reason."""
         cells = np.bincount(self.grids.ravel(), minlength=PADDING + 1)[:COLOURS]
         left_out = {
             **self.tasks.left_out,
             "larger than the canvas": self.larger,
             "unreadable": self.tasks.unreadable,
         }
-        copies = {grid.tobytes() for grid in self.grids}
+        distinct = {grid.tobytes() for grid in self.grids}
         return {
             "path": str(self.tasks.path),
             "kind": "grids",
@@ -83,19 +83,19 @@ class OwnGrids:
             "colours": {str(c): float(n / cells.sum()) for c, n in enumerate(cells)},
             "splits": dict(Counter(split for split in self.splits if split)),
             "left_out": {
-                reason: {"count": len(names), "names": names[:named]}
+                reason: {"count": len(names), "names": names[:max_names]}
                 for reason, names in left_out.items()
             },
             "notes": [],
             "duplicates": {
-                "all": len(self.grids) - len(copies),
+                "all": len(self.grids) - len(distinct),
                 "dropped": len(self.grids) - len(self.retained_rows),
             },
             "groups": len(np.unique(self.groups)),
         }
 
     def describe(self) -> list[str]:
-        """What was understood, in lines."""
+        """Describe the source in lines of text."""
         return describe(self.summarise())
 
 
@@ -108,23 +108,22 @@ def find_kind(source: SourceParams) -> str:
         return source.kind
     path = resolve_path(source.path)
     if path.is_file() and path.suffix.lower() in arrays.SUFFIXES:
-        return _kind_of_arrays(path, source)
+        return _find_kind_of_arrays(path, source)
     if path.is_file() and not is_archive(path):
         return "grids" if path.suffix.lower() in tasks.SUFFIXES else "images"
     files = open_files(path)
     pictures, others = find_pictures(files)
-    named = [name for name in others if name.lower().endswith(tasks.JSON_SUFFIXES)]
     if pictures or not others:
         return "images"
-    texts = all(name.lower().endswith(tasks.SUFFIXES) for name in others)
-    return "grids" if named or texts else "images"
+    any_json = any(name.lower().endswith(tasks.JSON_SUFFIXES) for name in others)
+    all_tasks = all(name.lower().endswith(tasks.SUFFIXES) for name in others)
+    return "grids" if any_json or all_tasks else "images"
 
 
-def _kind_of_arrays(path: Path, source: SourceParams) -> str:
-    parts = arrays.load_parts(path, source)
-    for array in parts.values():
-        colours = array.dtype.kind in "ui" and array.ndim == 3 and array.size
-        if not colours or max(array.shape[1:]) > MAX_GRID or array.min() < 0:
+def _find_kind_of_arrays(path: Path, source: SourceParams) -> str:
+    for array in arrays.load_by_split(path, source).values():
+        may_be_grids = array.dtype.kind in "ui" and array.ndim == 3 and array.size
+        if not may_be_grids or max(array.shape[1:]) > MAX_GRID or array.min() < 0:
             return "images"
         if not 1 < array.max() < COLOURS:  # 0 and 1 alone are pictures of two levels
             return "images"
@@ -137,40 +136,45 @@ def open_tasks(source: SourceParams) -> Tasks:
     """Read the tasks of a source."""
     path = resolve_path(source.path)
     if path.is_file() and path.suffix.lower() in arrays.SUFFIXES:
-        return tasks.read_grid_array(path, arrays.load_parts(path, source))
+        return tasks.read_grid_array(path, arrays.load_by_split(path, source))
     if path.is_file() and not is_archive(path):
-        alone = Files.collect(path, [path.name], FolderContents(path.parent))
-        return tasks.read_tasks(alone)
+        single_file = Files.collect(path, [path.name], FolderContents(path.parent))
+        return tasks.read_tasks(single_file)
     return tasks.read_tasks(open_files(path))
 
 
 def read_grids(source: SourceParams) -> OwnGrids:
-    """Read a source of grids whole. Raises GenlabError where too many cannot be read."""
-    found = open_tasks(source)
-    count = len(found.grids) + len(found.unreadable)
-    check_unreadable(found.path, source, found.unreadable, count, "grids or files")
-    largest = max(max(grid.grid.shape) for grid in found.grids)
+    """Read all grids of a source. Raises GenlabError where too many cannot be read."""
+    source_tasks = open_tasks(source)
+    count = len(source_tasks.grids) + len(source_tasks.unreadable)
+    check_unreadable(source_tasks.path, source, source_tasks.unreadable, count, "grids or files")
+    largest = max(max(grid.cells.shape) for grid in source_tasks.grids)
     side = source.size or largest + largest % 2
-    fitting = [grid for grid in found.grids if max(grid.grid.shape) <= side]
-    larger = [grid.name for grid in found.grids if max(grid.grid.shape) > side]
+    fitting = [grid for grid in source_tasks.grids if max(grid.cells.shape) <= side]
+    larger = [grid.name for grid in source_tasks.grids if max(grid.cells.shape) > side]
     if not fitting:
-        message = f"{found.path}: no grid fits on a canvas of {side}; the largest has {largest}"
-        raise GenlabError(message, key="source.size", path=found.path)
-    canvas = np.full((len(fitting), side, side), PADDING, dtype=np.uint8)
-    for row, grid in enumerate(fitting):
-        height, width = grid.grid.shape
-        canvas[row, :height, :width] = grid.grid
+        message = (
+            f"{source_tasks.path}: no grid fits on a canvas of {side}; the largest has {largest}"
+        )
+        raise GenlabError(message, key="source.size", path=source_tasks.path)
+    canvases = np.full((len(fitting), side, side), PADDING, dtype=np.uint8)
+    for canvas, grid in zip(canvases, fitting, strict=True):
+        height, width = grid.cells.shape
+        canvas[:height, :width] = grid.cells
     first: dict[bytes, int] = {}
-    copies = np.array([first.setdefault(g.tobytes(), row) for row, g in enumerate(canvas)])
-    number: dict[str, int] = {}
+    copies = np.array([first.setdefault(c.tobytes(), row) for row, c in enumerate(canvases)])
+    drop = source.duplicates == "drop"
+    task_numbers: dict[str, int] = {}
+    for grid in fitting:
+        task_numbers.setdefault(grid.task, len(task_numbers))
     return OwnGrids(
-        tasks=found,
-        grids=canvas,
+        tasks=source_tasks,
+        grids=canvases,
         names=[grid.name for grid in fitting],
-        sides=[(grid.grid.shape[0], grid.grid.shape[1]) for grid in fitting],
+        sides=[(grid.cells.shape[0], grid.cells.shape[1]) for grid in fitting],
         splits=[grid.split for grid in fitting],
         # Equal grids of two tasks do not join these: small ones are equal by chance.
-        groups=np.array([number.setdefault(grid.task, len(number)) for grid in fitting]),
-        retained_rows=np.unique(copies) if source.duplicates == "drop" else np.arange(len(fitting)),
+        groups=np.array([task_numbers[grid.task] for grid in fitting]),
+        retained_rows=np.unique(copies) if drop else np.arange(len(fitting)),
         larger=larger,
     )

@@ -1,4 +1,4 @@
-"""Which folder names a split, and which a class: rules over the names of files alone."""
+"""Find splits and classes in the folders of pictures: rules over file names only."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ FOLDER_LABELS = get_args(FolderLabels)
 
 @dataclass
 class Layout:
-    """Split and class of each file; `left_out` are those of folders beside the splits.
+    """Split and class of each picture, as its folders state them.
 
-    names, splits, classes: in the same order; a class is None where there are none.
+    names, splits, classes: in the same order; a class is None where there are none. left_out: names
+    of pictures in folders beside those of the splits.
     """
 
     names: list[str] = field(default_factory=list)
@@ -35,85 +36,89 @@ class Layout:
     left_out: list[str] = field(default_factory=list)
 
 
-def split_of(word: str) -> str | None:
-    """The split that a folder's name means, None where it means none."""
+def parse_split(word: str) -> str | None:
+    """Return the split that a word means, None where it means none."""
     return SPLIT_WORDS.get(word.lower())
 
 
-def split_in(name: str) -> str:
-    """The split that a word of a file's name means, ALL where none does."""
+def find_split(name: str) -> str:
+    """Return the split that a word of a file's name means, ALL where none does."""
     words = re.split(r"[-_. ]", name.rpartition("/")[2])
-    meant = [split_of("test" if word.lower() == "t10k" else word) for word in words]
-    return next((split for split in meant if split), ALL)
+    for word in words:
+        split = parse_split("test" if word.lower() == "t10k" else word)
+        if split:
+            return split
+    return ALL
 
 
 def arrange(names: Sequence[str], path: Path, labels: FolderLabels | None = None) -> Layout:
     """Find splits and classes in the names of pictures.
 
-    labels: which folders are the class; None: found out. Raises GenlabError, naming the key that
-    decides, where the names allow two readings.
+    labels: which folders are the class; None: decide by the names. Raises GenlabError, naming the
+    key that decides, where the names allow two readings.
     """
-    paths = _unwrap([name.split("/") for name in names])
-    tops = {parts[0] for parts in paths if len(parts) > 1}
-    split_tops = {top for top in tops if split_of(top)}
-    meant = {split_of(top) for top in split_tops}
-    loose = any(len(parts) == 1 for parts in paths)
+    paths = _remove_common_folders([name.split("/") for name in names])
+    tops = {folders[0] for folders in paths if len(folders) > 1}
+    split_tops = {top for top in tops if parse_split(top)}
+    splits = {parse_split(top) for top in split_tops}
+    loose = any(len(folders) == 1 for folders in paths)
     layout = Layout()
-    by_split = len(meant) > 1 or (len(tops) > 0 and split_tops == tops and not loose)
+    by_split = len(splits) > 1 or (len(tops) > 0 and split_tops == tops and not loose)
     if not by_split and split_tops and labels != "top":
-        direct = {parts[0] for parts in paths if len(parts) == 2}
-        if loose or direct != tops or any(len(parts) > 2 for parts in paths):
-            raise _doubt(
+        direct = {folders[0] for folders in paths if len(folders) == 2}
+        if loose or direct != tops or any(len(folders) > 2 for folders in paths):
+            raise _ambiguity_error(
                 path,
                 f"the folder {min(split_tops)} may be a split or a class",
                 "labels to top if it is a class, or move it beside another split",
             )
-    rest: dict[str, list[tuple[str, list[str]]]] = defaultdict(list)
-    for name, parts in zip(names, paths, strict=True):
+    entries: dict[str, list[tuple[str, list[str]]]] = defaultdict(list)
+    for name, folders in zip(names, paths, strict=True):
         if not by_split:
-            rest[ALL].append((name, parts))
-        elif parts[0] in split_tops:
-            rest[split_of(parts[0]) or ALL].append((name, parts[1:]))
+            entries[ALL].append((name, folders))
+        elif folders[0] in split_tops:
+            entries[parse_split(folders[0]) or ALL].append((name, folders[1:]))
         else:
             layout.left_out.append(name)
-    flat = {len(parts) == 1 for entries in rest.values() for _, parts in entries}
+    flat = {len(folders) == 1 for pairs in entries.values() for _, folders in pairs}
     if len(flat) > 1 and labels is None:
-        raise _doubt(
+        raise _ambiguity_error(
             path,
             "pictures lie beside folders of pictures",
             "labels to none to read all without classes, or move them",
         )
-    for split, entries in rest.items():
-        for name, parts in entries:
+    for split, pairs in entries.items():
+        for name, folders in pairs:
             layout.names.append(name)
             layout.splits.append(split)
-            layout.classes.append(_class_of(parts[:-1], labels))
+            layout.classes.append(_name_class(folders[:-1], labels))
     return layout
 
 
-def _unwrap(paths: list[list[str]]) -> list[list[str]]:
-    """Take off the folder that holds everything, and the one below, unless it means a split."""
+def _remove_common_folders(paths: list[list[str]]) -> list[list[str]]:
+    """Remove leading folders that hold everything, unless they mean a split."""
     while paths and min(map(len, paths)) > 1:
-        tops = {parts[0] for parts in paths}
-        if len(tops) > 1 or split_of(min(tops)):
+        tops = {folders[0] for folders in paths}
+        if len(tops) > 1 or parse_split(min(tops)):
             break
-        paths = [parts[1:] for parts in paths]
+        paths = [folders[1:] for folders in paths]
     return paths
 
 
-def _class_of(folders: list[str], labels: FolderLabels | None) -> str | None:
+def _name_class(folders: list[str], labels: FolderLabels | None) -> str | None:
     if labels == "none" or not folders:
         return None
     folders = [normalise_name(folder) for folder in folders]
     return {"top": folders[0], "leaf": folders[-1]}.get(labels or "path", "/".join(folders))
 
 
-def _doubt(path: Path, what: str, fix: str) -> GenlabError:
-    return GenlabError(f"{path}: {what}: set {fix}", key="source.labels", path=path, fix=fix)
+def _ambiguity_error(path: Path, ambiguity: str, fix: str) -> GenlabError:
+    message = f"{path}: {ambiguity}: set {fix}"
+    return GenlabError(message, key="source.labels", path=path, fix=fix)
 
 
-def list_some(names: Iterable[str], most: int = 3) -> str:
-    """Names for a line: the first ones, and how many more there are."""
-    every = list(names)
-    more = f" and {len(every) - most:,} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + more
+def join_first(names: Iterable[str], most: int = 3) -> str:
+    """Join the first names for a message, with the number of the remaining ones."""
+    names = list(names)
+    text = ", ".join(names[:most])
+    return f"{text} and {len(names) - most:,} more" if len(names) > most else text

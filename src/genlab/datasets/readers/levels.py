@@ -1,4 +1,4 @@
-"""The scale of stored values: which level of 0 to 255 a value means, and when that is in doubt."""
+"""The scale that maps stored values to levels 0 to 255; an error where it is in doubt."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ FEW = 31  # whole numbers up to here may be levels, classes or colours: in doubt
 
 
 class Scale(NamedTuple):
-    """low and high become 0 and 255, linearly. rule: in words, for who reads the summary."""
+    """Linear scale on which the values low and high become 0 and 255.
+
+    rule: the scale in words, for the summary.
+    """
 
     low: float
     high: float
     rule: str
 
     def apply(self, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-        """Levels, uint8, rounded; values beyond the range are cut."""
+        """Convert values to levels, uint8, rounded; values beyond the range are clipped."""
         levels: npt.NDArray[np.uint8] = values
         if values.dtype != np.uint8 or (self.low, self.high) != (0, 255):
             scaled = (values.astype(np.float32) - self.low) * (255 / (self.high - self.low))
@@ -32,10 +35,10 @@ class Scale(NamedTuple):
 def find_scale(
     kind: np.dtype[Any], low: float, high: float, place: str, stated: Range | None = None
 ) -> Scale:
-    """The scale of values of a type between `low` and `high`, those of the whole set.
+    """Find the scale of values by their type, minimum `low` and maximum `high`.
 
-    stated: what the user says. place: the file, for messages. Raises GenlabError where the values
-    allow several scales, or are no numbers.
+    stated: the range that the user states. place: the file, for messages. Raises GenlabError where
+    the values allow several scales, or are no numbers.
     """
     if not np.isfinite([low, high]).all():
         raise GenlabError(f"{place}: holds values that are no numbers (nan or inf)", path=place)

@@ -1,4 +1,4 @@
-"""Find out by which convention a path holds pictures, and say what was understood."""
+"""Read a user's own pictures in any convention, and summarise their source."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.core.paths import resolve_path
+from genlab.datasets.images import UNLABELLED
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff, webdataset
 from genlab.datasets.readers.conventions.folders import find_pictures, read_folders
@@ -27,18 +28,17 @@ from genlab.datasets.readers.files import (
     natural_key,
     open_files,
 )
-from genlab.datasets.readers.layout import list_some
+from genlab.datasets.readers.layout import join_first
 from genlab.datasets.readers.reading import (
     FittedPictures,
     Spread,
-    choose,
+    choose_plan,
     fit_pictures,
     load_sample,
 )
 from genlab.datasets.readers.summary import describe
 
 Numbers = npt.NDArray[np.int64]
-UNLABELLED = -1
 EXAMPLES = 512
 READABLE = (
     "pictures in folders, or a zip or tar archive of these; WebDataset tars; .npz, .npy, .h5, .mat,"
@@ -48,7 +48,7 @@ READABLE = (
 
 @dataclass(frozen=True, eq=False)
 class OwnPictures:
-    """Pictures of one's own dataset, fitted.
+    """Pictures of a user's own dataset, at one size.
 
     fitted: every picture that could be read. splits: the official split of each, empty where it
     has none. labels: indices into `classes`, UNLABELLED where a picture has no class. groups: equal
@@ -66,16 +66,16 @@ class OwnPictures:
 
     @property
     def examples(self) -> npt.NDArray[np.uint8]:
-        """Some items as a model takes them."""
+        """The first items, as a model takes them."""
         return self.fitted.levels[:EXAMPLES]
 
     @property
     def path(self) -> Path:
-        """Where they lie."""
+        """Path of the source."""
         return self.collection.path
 
-    def summarise(self, named: int | None = None) -> dict[str, Any]:
-        """What was understood, for programs. named: most names of files left out, by reason."""
+    def summarise(self, max_names: int | None = None) -> dict[str, Any]:
+        """Summarise the source for programs; at most `max_names` left-out names per reason."""
         fitted = self.fitted
         counts = np.bincount(self.labels[self.labels >= 0], minlength=len(self.classes))
         sizes = fitted.facts.sizes.most_common()
@@ -96,7 +96,7 @@ class OwnPictures:
             "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in sizes],
             "traits": dict(sorted(fitted.facts.traits.items())),
             "left_out": {
-                reason: {"count": len(names), "names": names[:named]}
+                reason: {"count": len(names), "names": names[:max_names]}
                 for reason, names in left_out.items()
             },
             "duplicates": self._count_duplicates(),
@@ -105,7 +105,7 @@ class OwnPictures:
         }
 
     def _count_duplicates(self) -> dict[str, int]:
-        """Surplus copies: in all, of pictures of an earlier official split, and those dropped."""
+        """Count surplus copies: all, those of another official split, and those dropped."""
         digests = self.fitted.facts.digests
         across = 0
         official: dict[bytes, str] = {}
@@ -118,31 +118,26 @@ class OwnPictures:
         }
 
     def describe(self) -> list[str]:
-        """What was understood, in lines."""
+        """Describe the source in lines of text."""
         return describe(self.summarise())
 
     def _count_crossing(self) -> int:
-        """Number of groups with pictures of several official splits."""
+        """Count groups with pictures of several official splits."""
         pairs = set(zip(self.groups.tolist(), self.splits, strict=True))
-        return sum(count > 1 for count in Counter(group for group, _ in pairs).values())
+        splits_per_group = Counter(group for group, _ in pairs)
+        return sum(splits > 1 for splits in splits_per_group.values())
 
 
 def open_collection(source: SourceParams) -> Collection:
-    """Find the convention of a source. Raises GenlabError of one line where there is none."""
+    """Open the pictures of a source, in whatever convention it holds them.
+
+    Raises GenlabError of one line where it holds none.
+    """
     path = resolve_path(source.path)
     if path.is_file():
-        suffix = path.suffix.lower()
-        if suffix in arrays.SUFFIXES:
-            return arrays.read_arrays(path, [path], source)
-        if suffix in parquet.SUFFIXES:
-            return parquet.read_parquet(path, [path], source)
-        if suffix in tiff.SUFFIXES:
-            return tiff.read_tiff(path)
-        if not is_archive(path):  # one picture, to be encoded or reconstructed
-            alone = Files.collect(path, [path.name], FolderContents(path.parent))
-            pictures, others = find_pictures(alone)
-            if pictures:
-                return read_folders(alone, pictures, others, source)
+        collection = _open_single_file(path, source)
+        if collection is not None:
+            return collection
     files = open_files(path)
     if files.names and path.is_dir() and all(name.endswith(".tar") for name in files.names):
         files = webdataset.open_shards(files)
@@ -152,38 +147,59 @@ def open_collection(source: SourceParams) -> Collection:
         if source.convention == "webdataset" or (sides and source.convention is None):
             return webdataset.read_webdataset(files, pictures, sides, source)
         return read_folders(files, pictures, others, source)
-    for reader, suffixes in (
+    for read, suffixes in (
         (arrays.read_arrays, arrays.SUFFIXES),
         (parquet.read_parquet, parquet.SUFFIXES),
     ):
-        named = [name for name in others if name.lower().endswith(suffixes)]
-        if named and files.path.is_dir():
-            collection = reader(path, [files.path / name for name in named], source)
-            rest = [name for name in others if name not in named]
-            left_out = {"debris of systems and tools": files.debris, "other files": rest}
-            collection.left_out.update({why: names for why, names in left_out.items() if names})
+        matching = [name for name in others if name.lower().endswith(suffixes)]
+        if matching and files.path.is_dir():
+            collection = read(path, [files.path / name for name in matching], source)
+            if files.debris:
+                collection.left_out["debris of systems and tools"] = files.debris
+            unread = [name for name in others if name not in matching]
+            if unread:
+                collection.left_out["other files"] = unread
             return collection
-    if arrays_of_idx := idx.find_idx(files, others):
-        collection = idx.read_idx(files, arrays_of_idx)
-        rest = [name for name in others if name not in arrays_of_idx]
-        return replace(collection, left_out={"no IDX files": rest} if rest else {})
-    held = list_some(others) if others else "no files"
-    raise GenlabError(f"{path}: holds {held}; what is read: {READABLE}", path=path)
+    idx_arrays = idx.find_idx(files, others)
+    if idx_arrays:
+        collection = idx.read_idx(files, idx_arrays)
+        unread = [name for name in others if name not in idx_arrays]
+        return replace(collection, left_out={"no IDX files": unread} if unread else {})
+    content = join_first(others) if others else "no files"
+    raise GenlabError(f"{path}: holds {content}; what is read: {READABLE}", path=path)
+
+
+def _open_single_file(path: Path, source: SourceParams) -> Collection | None:
+    """Open a file that is a dataset by itself, or one picture; None for any other, as archives."""
+    suffix = path.suffix.lower()
+    if suffix in arrays.SUFFIXES:
+        return arrays.read_arrays(path, [path], source)
+    if suffix in parquet.SUFFIXES:
+        return parquet.read_parquet(path, [path], source)
+    if suffix in tiff.SUFFIXES:
+        return tiff.read_tiff(path)
+    if is_archive(path):
+        return None
+    single_file = Files.collect(path, [path.name], FolderContents(path.parent))
+    pictures, others = find_pictures(single_file)
+    if not pictures:
+        return None
+    return read_folders(single_file, pictures, others, source)
 
 
 def find_size(source: SourceParams) -> int:
     """Find the side that the pictures of a source will have."""
     collection = open_collection(source)
-    return choose(load_sample(collection, source), source, collection.path).size
+    return choose_plan(load_sample(collection, source), source, collection.path).size
 
 
 def read_pictures(
     source: SourceParams, file: Path | None = None, spread: Spread = map, key: str = ""
 ) -> OwnPictures:
-    """Read a source whole.
+    """Read all pictures of a source.
 
-    file: of the levels (.npy), where a killed run with the same key goes on; None: they are kept in
-    memory. spread: maps a function over pieces of work, in their order.
+    file: for the levels (.npy), from which a killed run with the same key resumes; None: levels are
+    in memory. spread: maps a function over chunks of pictures, in their order.
     """
     collection = open_collection(source)
     if file is None:
@@ -192,42 +208,50 @@ def read_pictures(
             fitted = replace(fitted, levels=np.array(fitted.levels))
     else:
         fitted = fit_pictures(collection, source, file, spread, key)
-    named = [collection.classes[row] for row in fitted.facts.rows]
-    classes = sorted({name for name in named if name is not None})
+    rows = fitted.facts.rows
+    digests = fitted.facts.digests
+    class_names = [collection.classes[row] for row in rows]
+    classes = sorted({name for name in class_names if name is not None})
     classes.sort(key=natural_key)
-    number = {name: index for index, name in enumerate(classes)}
-    labels = [UNLABELLED if name is None else number[name] for name in named]
-    names = [collection.names[row] for row in fitted.facts.rows]
-    first = dict(zip(reversed(fitted.facts.digests), range(len(names) - 1, -1, -1), strict=True))
-    copies = np.array([first[digest] for digest in fitted.facts.digests], dtype=np.int64)
+    numbers = {name: index for index, name in enumerate(classes)}
+    labels = [UNLABELLED if name is None else numbers[name] for name in class_names]
+    first: dict[bytes, int] = {}
+    copies = np.array(
+        [first.setdefault(digest, row) for row, digest in enumerate(digests)], dtype=np.int64
+    )
     drop = source.duplicates == "drop"
-    keys = [collection.groups[row] for row in fitted.facts.rows] if collection.groups else None
-    if source.group and keys is None:
-        keys = match_names(names, source.group)
+    keys = None
+    if collection.groups:
+        keys = [collection.groups[row] for row in rows]
+    elif source.group:
+        keys = match_names([collection.names[row] for row in rows], source.group)
     return OwnPictures(
         collection=collection,
         fitted=fitted,
-        splits=[collection.splits[row] for row in fitted.facts.rows],
+        splits=[collection.splits[row] for row in rows],
         classes=classes,
         labels=np.array(labels, dtype=np.int64),
         groups=group_items(copies, keys),
-        retained_rows=np.unique(copies) if drop else np.arange(len(names)),
+        retained_rows=np.unique(copies) if drop else np.arange(len(rows)),
     )
 
 
 def match_names(names: Sequence[str], pattern: str) -> list[str]:
-    """What a pattern matches of each name: its first group, or all; the name where it does not."""
-    matches = [re.search(pattern, name) for name in names]
-    return [
-        name if match is None else match[1] if match.groups() else match[0]
-        for name, match in zip(names, matches, strict=True)
-    ]
+    """Match a pattern in each name: its first group, or the whole match; else the name itself."""
+    keys = []
+    for name in names:
+        match = re.search(pattern, name)
+        if match is None:
+            keys.append(name)
+        else:
+            keys.append(match[1] if match.groups() else match[0])
+    return keys
 
 
 def group_items(copies: Numbers, keys: Sequence[str] | None) -> Numbers:
-    """Equal numbers for equal pictures, and for those of one key.
+    """Number groups so that equal pictures, and pictures of one key, have equal numbers.
 
-    copies: of each item, the first one that is equal. keys: of each item; None: there are none.
+    copies: the first equal picture of each. keys: of each picture; None where there are none.
     """
     if keys is None:
         return copies
@@ -235,8 +259,8 @@ def group_items(copies: Numbers, keys: Sequence[str] | None) -> Numbers:
     from scipy.sparse.csgraph import connected_components
 
     first: dict[str, int] = {}
-    alike = [first.setdefault(key, row) for row, key in enumerate(keys)]
+    same_key = [first.setdefault(key, row) for row, key in enumerate(keys)]
     rows = np.arange(len(keys))
-    ends = np.concatenate([copies, np.array(alike, dtype=np.int64)])
+    ends = np.concatenate([copies, np.array(same_key, dtype=np.int64)])
     links = coo_array((np.ones(len(ends)), (np.tile(rows, 2), ends)), shape=(len(keys),) * 2)
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)

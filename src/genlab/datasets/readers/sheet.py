@@ -9,8 +9,10 @@ from genlab.datasets.readers.grids import OwnGrids
 from genlab.datasets.readers.opening import OwnPictures
 from genlab.grids.palette import to_rgb
 
-ROWS, COLUMNS, GAP = 12, 12, 2  # classes, pictures of each, pixels between them
-SHOWN = 64  # least side of a picture on it
+ROWS = 12  # maximum number of classes
+COLUMNS = 12  # maximum number of pictures per row
+GAP = 2  # pixels between pictures
+MIN_SIDE = 64  # minimum side of a picture on the sheet, in pixels
 
 
 def draw_sheet(items: OwnPictures | OwnGrids) -> Image.Image:
@@ -20,12 +22,12 @@ def draw_sheet(items: OwnPictures | OwnGrids) -> Image.Image:
         rows = [np.flatnonzero(items.labels == number) for number in range(len(items.classes))]
     else:
         rows = np.array_split(np.arange(len(levels)), min(ROWS, -(-len(levels) // COLUMNS)))
-    side = levels.shape[1] * max(1, -(-SHOWN // levels.shape[1]))
+    rows = rows[:ROWS]
+    side = levels.shape[1] * max(1, -(-MIN_SIDE // levels.shape[1]))
     step = side + GAP
-    shown = rows[:ROWS]
-    columns = min(COLUMNS, max(map(len, shown)))
-    image = Image.new("RGB", (columns * step + GAP, len(shown) * step + GAP), "grey")
-    for row, members in enumerate(shown):
+    columns = min(COLUMNS, max(map(len, rows)))
+    image = Image.new("RGB", (columns * step + GAP, len(rows) * step + GAP), "grey")
+    for row, members in enumerate(rows):
         spread = np.linspace(0, len(members) - 1, min(columns, len(members))).astype(int)
         for column, index in enumerate(members[spread]):
             pixels = levels[index]

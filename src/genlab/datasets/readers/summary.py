@@ -1,61 +1,66 @@
-"""What was understood of a source, in lines: of the facts that `summarise` gives to programs."""
+"""Describe a source in lines of text, from the facts that its `summarise` returns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from genlab.datasets.readers.layout import list_some
+from genlab.datasets.readers.layout import join_first
 
-Facts = Mapping[str, Any]
-CLASSES = 12  # that are named
+Summary = Mapping[str, Any]
+CLASSES = 12  # maximum number of classes that are named
 
 
-def describe(facts: Facts) -> list[str]:
-    """What was understood, in lines. facts: of pictures or of grids."""
-    begin = _describe_grids if facts["kind"] == "grids" else _describe_pictures
-    lines = [*begin(facts), *facts["notes"]]
-    if splits := facts["splits"]:
-        lines.append(f"official splits: {', '.join(_count(splits))}")
+def describe(facts: Summary) -> list[str]:
+    """Describe a source in lines. facts: of pictures or of grids."""
+    describe_items = _describe_grids if facts["kind"] == "grids" else _describe_pictures
+    lines = [*describe_items(facts), *facts["notes"]]
+    splits = facts["splits"]
+    if splits:
+        lines.append(f"official splits: {', '.join(_format_counts(splits))}")
     lines += [f"{trait}: {count:,}" for trait, count in facts.get("traits", {}).items()]
     lines += [
-        f"left out, {reason} ({files['count']:,}): {list_some(files['names'])}"
+        f"left out, {reason} ({files['count']:,}): {join_first(files['names'])}"
         for reason, files in facts["left_out"].items()
         if files["count"]
     ]
     copies = facts["duplicates"]
     if copies["all"]:
-        between = len(splits) > 1 and "across_splits" in copies
-        across = f", {copies['across_splits']:,} of them across official splits" if between else ""
-        dropped = "; dropped" if copies["dropped"] else ""
-        lines.append(f"exact duplicates: {copies['all']:,}{across}{dropped}")
+        line = f"exact duplicates: {copies['all']:,}"
+        if len(splits) > 1 and "across_splits" in copies:
+            line += f", {copies['across_splits']:,} of them across official splits"
+        if copies["dropped"]:
+            line += "; dropped"
+        lines.append(line)
     if facts["kind"] == "images" and facts["groups"] + copies["all"] < facts["count"]:
         lines.append(f"groups, each within one split: {facts['groups']:,}")
-    if crossing := facts.get("groups_across_splits"):
+    crossing = facts.get("groups_across_splits")
+    if crossing:
         lines.append(f"groups across official splits, which stay as they are: {crossing:,}")
     return lines
 
 
-def _describe_pictures(facts: Facts) -> list[str]:
+def _describe_pictures(facts: Summary) -> list[str]:
     side = facts["size"]
     colours = "grey" if facts["channels"] == 1 else "in colour"
     lines = [
         f"{facts['path']}: {facts['count']:,} pictures, {facts['convention']}",
         f"read as {side} × {side}, {colours}; values: {facts['values']}",
     ]
-    named = [f"{s['width']} × {s['height']} ({s['count']:,})" for s in facts["sizes"]]
+    sizes = [f"{s['width']} × {s['height']} ({s['count']:,})" for s in facts["sizes"]]
     if all(size["width"] == size["height"] == side for size in facts["sizes"]):
         lines.append("sizes: all as they are")
     else:
-        lines.append(f"sizes before: {list_some(named)}; fitted by: {facts['fit']}")
-    if classes := facts["classes"]:
-        lines.append(f"{len(classes)} classes: {list_some(_count(classes), CLASSES)}")
-        if unlabelled := facts["unlabelled"]:
-            lines.append(f"without a class: {unlabelled:,}")
+        lines.append(f"sizes before: {join_first(sizes)}; fitted by: {facts['fit']}")
+    classes = facts["classes"]
+    if classes:
+        lines.append(f"{len(classes)} classes: {join_first(_format_counts(classes), CLASSES)}")
+        if facts["unlabelled"]:
+            lines.append(f"without a class: {facts['unlabelled']:,}")
     return lines
 
 
-def _describe_grids(facts: Facts) -> list[str]:
+def _describe_grids(facts: Summary) -> list[str]:
     side = facts["size"]
     sizes = [f"{s['height']} × {s['width']} ({s['count']:,})" for s in facts["sizes"]]
     return [
@@ -63,10 +68,10 @@ def _describe_grids(facts: Facts) -> list[str]:
         f" {facts['convention']}",
         f"on a canvas of {side} × {side} cells; {facts['padded']:,} are padded by a value"
         " that is no colour",
-        f"sizes: {list_some(sizes)}",
+        f"sizes: {join_first(sizes)}",
         "colours: " + ", ".join(f"{c} ({s:.1%})" for c, s in facts["colours"].items() if s),
     ]
 
 
-def _count(counts: Mapping[str, int]) -> list[str]:
+def _format_counts(counts: Mapping[str, int]) -> list[str]:
     return [f"{name} ({count:,})" for name, count in counts.items()]

@@ -21,7 +21,7 @@ from genlab.datasets.readers.conventions.hdf5 import (
     load_matlab,
 )
 from genlab.datasets.readers.conventions.labels import Classes, name_rows
-from genlab.datasets.readers.layout import ALL, split_in, split_of
+from genlab.datasets.readers.layout import ALL, find_split, parse_split
 
 Array = npt.NDArray[Any]
 
@@ -39,7 +39,7 @@ SUFFIXES = (".npz", ".npy", *HDF5_SUFFIXES, *MATLAB_SUFFIXES)
 
 @dataclass(frozen=True, eq=False)
 class ArrayLoader:
-    """Takes rows of arrays (n, height, width, channels), one array after another."""
+    """Takes pictures from arrays (n, height, width, channels), one array after another."""
 
     arrays: list[Array]
 
@@ -51,7 +51,7 @@ class ArrayLoader:
             index -= len(array)
         raise IndexError(index)
 
-    def part(self, rows: range) -> ArrayLoader:
+    def select(self, rows: range) -> ArrayLoader:
         """Return one for these rows."""
         arrays: list[Array] = []
         start = 0
@@ -61,10 +61,20 @@ class ArrayLoader:
         return ArrayLoader(arrays)
 
 
-def load_parts(file: Path, source: SourceParams) -> dict[str, Array]:
-    """The arrays of pictures or grids of a file, by split. Raises GenlabError as `read_arrays`."""
-    parts, _ = _find_parts(file, _load(file), source)
-    return {split: array for split, (array, _) in parts.items()}
+class SplitArrays(NamedTuple):
+    """Arrays of one split of a file: pictures or grids, and their labels, None without any."""
+
+    items: Array
+    labels: Array | None
+
+
+def load_by_split(file: Path, source: SourceParams) -> dict[str, Array]:
+    """Load the arrays of pictures or grids of a file, by split.
+
+    Raises GenlabError as `read_arrays` does.
+    """
+    by_split, _ = _match_arrays(file, _load(file), source)
+    return {split: arrays.items for split, arrays in by_split.items()}
 
 
 class LabelledArray(NamedTuple):
@@ -77,27 +87,29 @@ class LabelledArray(NamedTuple):
 
 
 def read_arrays(path: Path, files: list[Path], source: SourceParams) -> Collection:
-    """Read array files of one dataset: of one, or of several that are named after splits.
+    """Read the array files of one dataset: a single file, or several named after splits.
 
     Raises GenlabError for a damaged file, and where names or axes allow two readings.
     """
-    named = {file: split_in(file.stem) for file in files}
-    if len(files) > 1 and not all(named.values()):
-        stray = min(file.name for file, split in named.items() if not split)
+    file_splits = {file: find_split(file.stem) for file in files}
+    if len(files) > 1 and not all(file_splits.values()):
+        stray = min(file.name for file, split in file_splits.items() if not split)
         fix = f"name one of them as path, such as {files[0]}"
         message = f"{path}: holds several array files, and {stray} is named after no split"
         raise GenlabError(f"{message}: {fix}", key="source.path", path=path, fix=fix)
     collected: list[LabelledArray] = []
     unused: list[str] = []
-    notes: dict[str, None] = {}
+    notes: list[str] = []
     for file in files:
-        parts, rest = _find_parts(file, _load(file), source)
-        unused += rest
-        for split, (pictures, labels) in parts.items():
-            ordered = _order_axes(pictures, file, source)
-            classes, why = label_array(labels, len(pictures), file)
-            notes |= {why: None} if why else {}
-            collected.append(LabelledArray(file.name, split or named[file], ordered, classes))
+        by_split, unused_names = _match_arrays(file, _load(file), source)
+        unused += unused_names
+        for array_split, arrays in by_split.items():
+            pictures = _order_axes(arrays.items, file, source)
+            classes, note = label_array(arrays.labels, len(pictures), file)
+            if note and note not in notes:
+                notes.append(note)
+            split = array_split or file_splits[file]
+            collected.append(LabelledArray(file.name, split, pictures, classes))
     collection = collect_arrays(path, "arrays", collected)
     collection.notes.extend(notes)
     if unused:
@@ -105,22 +117,31 @@ def read_arrays(path: Path, files: list[Path], source: SourceParams) -> Collecti
     return collection
 
 
-def collect_arrays(path: Path, convention: str, parts: Sequence[LabelledArray]) -> Collection:
+def collect_arrays(path: Path, convention: str, arrays: Sequence[LabelledArray]) -> Collection:
     """Collect arrays of pictures. Raises GenlabError where they are of several kinds."""
-    kinds = {(part.pictures.shape[3], part.pictures.dtype) for part in parts}
+    kinds = {(array.pictures.shape[3], array.pictures.dtype) for array in arrays}
     if len(kinds) > 1:
         raise GenlabError(f"{path}: arrays of several kinds: {sorted(map(str, kinds))}", path=path)
+    names: list[str] = []
+    splits: list[str] = []
+    classes: Classes = []
+    for array in arrays:
+        count = len(array.pictures)
+        names += [f"{array.name}[{row}]" for row in range(count)]
+        splits += [array.split] * count
+        classes += array.classes
     return Collection(
         path=path,
         convention=convention,
-        names=[f"{part.name}[{row}]" for part in parts for row in range(len(part.pictures))],
-        splits=[part.split for part in parts for _ in range(len(part.pictures))],
-        classes=[name for part in parts for name in part.classes],
-        load=ArrayLoader([part.pictures for part in parts]),
+        names=names,
+        splits=splits,
+        classes=classes,
+        load=ArrayLoader([array.pictures for array in arrays]),
     )
 
 
 def _load(file: Path) -> Mapping[str, Array]:
+    """Load the arrays of a file by name. Raises GenlabError for a damaged one."""
     try:
         if file.suffix.lower() in HDF5_SUFFIXES:
             return load_hdf5(file)
@@ -135,53 +156,59 @@ def _load(file: Path) -> Mapping[str, Array]:
         raise
     except Exception as error:  # numpy, h5py and scipy raise whatever their formats meet
         reason = " ".join(str(error).split())[:120]
-        pickled = "Object arrays" in reason or "pickled" in reason
-        held = "it holds Python objects, which are never opened" if pickled else reason
-        message = f"{file}: no whole file of arrays of numbers ({held})"
+        if "Object arrays" in reason or "pickled" in reason:
+            reason = "it holds Python objects, which are never opened"
+        message = f"{file}: no whole file of arrays of numbers ({reason})"
         raise GenlabError(message, path=file) from error
 
 
-def _find_parts(
+def _match_arrays(
     file: Path, arrays: Mapping[str, Array], source: SourceParams
-) -> tuple[dict[str, tuple[Array, Array | None]], list[str]]:
-    """Pictures and labels of each split, and the names of arrays that are neither."""
-    parts: dict[str, tuple[Array, Array | None]] = {}
+) -> tuple[dict[str, SplitArrays], list[str]]:
+    """Match arrays with splits by their names; return also the names of unused arrays.
+
+    Raises GenlabError, naming the key that decides, where it cannot be told which are pictures.
+    """
+    by_split: dict[str, SplitArrays] = {}
     used: set[str] = set()
     stated = [tuple(source.arrays)] if source.arrays else []
-    for labelled in (True, False):  # X with y is rather labelled than X without Y
+    for labelled in (True, False):  # prefer X labelled by y to X without Y
         for pictures, labels in (*stated, *PAIRS):
-            for prefix, suffix, split in _affixes(arrays):
-                key, other = prefix + pictures + suffix, prefix + labels + suffix
-                fits = key in arrays and (other in arrays or not labelled)
-                if fits and split not in parts and key not in used:
-                    parts[split] = arrays[key], arrays.get(other)
-                    used |= {key, other}
-    if not parts and len(arrays) == 1:
-        parts[ALL] = next(iter(arrays.values())), None
+            for prefix, suffix, split in _list_affixes(arrays):
+                picture_key = prefix + pictures + suffix
+                label_key = prefix + labels + suffix
+                fits = picture_key in arrays and (label_key in arrays or not labelled)
+                if fits and split not in by_split and picture_key not in used:
+                    by_split[split] = SplitArrays(arrays[picture_key], arrays.get(label_key))
+                    used |= {picture_key, label_key}
+    if not by_split and len(arrays) == 1:
+        by_split[ALL] = SplitArrays(next(iter(arrays.values())), None)
         used = set(arrays)
-    if not parts or (ALL in parts and len(parts) > 1):
-        held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    if not by_split or (ALL in by_split and len(by_split) > 1):
+        content = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         fix = "set arrays to the names of pictures and labels, such as [x, y]"
-        message = f"{file}: which of its arrays are the pictures? it holds {held}; {fix}"
+        message = f"{file}: which of its arrays are the pictures? it holds {content}; {fix}"
         raise GenlabError(message, key="source.arrays", path=file, fix=fix)
-    return parts, sorted(set(arrays) - used)
+    return by_split, sorted(set(arrays) - used)
 
 
-def _affixes(arrays: Mapping[str, Array]) -> list[tuple[str, str, str]]:
-    """Prefix, suffix and split of names that may stand around x or images: train_, _train."""
+def _list_affixes(arrays: Mapping[str, Array]) -> list[tuple[str, str, str]]:
+    """List prefix, suffix and split of names that may stand around x or images: train_, _train."""
     affixes = {("", "", ALL)}
     for name in arrays:
-        first, _, rest = name.partition("_")
-        before, _, last = name.rpartition("_")
-        if rest and (split := split_of(first)):
-            affixes.add((f"{first}_", "", split))
-        if before and (split := split_of(last)):
-            affixes.add(("", f"_{last}", split))
+        first, _, after_first = name.partition("_")
+        before_last, _, last = name.rpartition("_")
+        first_split = parse_split(first)
+        last_split = parse_split(last)
+        if after_first and first_split:
+            affixes.add((f"{first}_", "", first_split))
+        if before_last and last_split:
+            affixes.add(("", f"_{last}", last_split))
     return sorted(affixes)
 
 
 def _order_axes(array: Array, file: Path, source: SourceParams) -> Array:
-    """The pictures as (n, height, width, channels)."""
+    """Return the pictures as (n, height, width, channels). Raises GenlabError for other shapes."""
     shape = array.shape
     if array.dtype.kind not in "buif" or array.size == 0:
         _refuse_shape(file, array, "pictures are numbers")
@@ -189,9 +216,9 @@ def _order_axes(array: Array, file: Path, source: SourceParams) -> Array:
         return array[..., None]
     if array.ndim != 4:
         _refuse_shape(file, array, "pictures are (n, height, width) with or without channels")
-    last = shape[3] in CHANNELS
-    layout = source.layout or ("NHWC" if last else "NCHW")
-    if source.layout is None and last == (shape[1] in CHANNELS):
+    channels_last = shape[3] in CHANNELS
+    layout = source.layout or ("NHWC" if channels_last else "NCHW")
+    if source.layout is None and channels_last == (shape[1] in CHANNELS):
         fix = "set layout to NHWC or NCHW"
         message = f"{file}: pictures {shape}: which axis is the channels, 1 or 3? {fix}"
         raise GenlabError(message, key="source.layout", path=file, fix=fix)
@@ -203,7 +230,7 @@ def _refuse_shape(file: Path, array: Array, rule: str) -> NoReturn:
 
 
 def label_array(labels: Array | None, count: int, file: Path) -> tuple[Classes, str]:
-    """Classes of `count` pictures by an array beside them, and why there are none.
+    """Name the classes of `count` pictures by an array of labels; also a note if there are none.
 
     Raises GenlabError where the array is of another length.
     """

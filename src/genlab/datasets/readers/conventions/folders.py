@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import cast
-
-import numpy as np
+from typing import TypeVar, cast
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
@@ -20,14 +18,19 @@ from genlab.core.picture import (
     is_picture,
 )
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.conventions.table import find_table, read_column, read_labels
+from genlab.datasets.readers.conventions.table import Table, find_table, read_column, read_labels
 from genlab.datasets.readers.files import Contents, Files
-from genlab.datasets.readers.layout import FOLDER_LABELS, FolderLabels, arrange
+from genlab.datasets.readers.layout import FOLDER_LABELS, FolderLabels, Layout, arrange
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class FileLoader:
-    """Decodes the files of these names; frames: of each, the first one where it is empty."""
+    """Decodes the files of these names.
+
+    frames: number of the frame of each file; where it is empty, the first frame is decoded.
+    """
 
     contents: Contents
     names: list[str]
@@ -44,20 +47,23 @@ class FileLoader:
         frame = self.frames[index] if self.frames else 0
         return decode(data, name, side=side, background=self.background, frame=frame)
 
-    def part(self, rows: range) -> FileLoader:
+    def select(self, rows: range) -> FileLoader:
         """Return one for these rows."""
         names = self.names[rows.start : rows.stop]
         frames = self.frames[rows.start : rows.stop]
-        return FileLoader(self.contents.part(names), names, self.background, frames)
+        return FileLoader(self.contents.select(names), names, self.background, frames)
 
 
 def find_pictures(files: Files) -> tuple[list[str], list[str]]:
-    """Names of pictures, by ending or else by content, and of other files."""
+    """Separate names of pictures, by ending or else by content, from those of other files."""
     pictures: list[str] = []
     others: list[str] = []
     for name in files.names:
-        known = PurePosixPath(name).suffix.lower() in SUFFIXES
-        (pictures if known or is_picture(files.start(name)) else others).append(name)
+        has_suffix = PurePosixPath(name).suffix.lower() in SUFFIXES
+        if has_suffix or is_picture(files.read_start(name)):
+            pictures.append(name)
+        else:
+            others.append(name)
     return pictures, others
 
 
@@ -66,49 +72,47 @@ def read_folders(
 ) -> Collection:
     """Arrange the pictures of a folder or an archive. Raises GenlabError where there is doubt.
 
-    Tables that name every picture stand above folders, unless `labels` says which folders count.
+    Tables that name every picture take precedence over folders, unless `labels` says which folders
+    count.
     """
     left_out = {"debris of systems and tools": files.debris, "no pictures": others}
     table = None
     groups: list[str] = []
+    notes: list[str] = []
     if source.convention != "folders" and source.labels not in FOLDER_LABELS:
         table = find_table(files, pictures, others, source)
     if table is None:
         layout = arrange(pictures, files.path, folder_labels(source))
-        classes, notes = layout.classes, []
     else:
         layout = arrange(pictures, files.path, "none")
-        classes, why, official = read_labels(table, layout.names, source)
+        layout.classes, note, official = read_labels(table, layout.names, source)
         layout.splits = [
             stated or split for stated, split in zip(official, layout.splits, strict=True)
         ]
-        notes = [why] if why else []
+        if note:
+            notes.append(note)
         groups = read_column(table, layout.names, source.group)
         left_out["no pictures"] = [name for name in others if name not in table.files]
         left_out["named by a table, and not there"] = table.unknown
     left_out["beside the folders of splits"] = layout.left_out
-    names, files_of = layout.names, layout.names
+    convention = _describe_convention(layout, table)
+    names = layout.names
+    files_of = layout.names
     frames: list[int] = []
-    splits = layout.splits
     if source.frames == "all":
         counts = [count_frames(files.read(name)) for name in layout.names]
         frames = [frame for count in counts for frame in range(count)]
-        files_of = np.repeat(layout.names, counts).tolist()
-        splits = np.repeat(splits, counts).tolist()
-        classes = [name for name, count in zip(classes, counts, strict=True) for _ in range(count)]
-        groups = np.repeat(groups, counts).tolist() if groups else []
+        files_of = _repeat(layout.names, counts)
         names = [f"{name}[{frame}]" for name, frame in zip(files_of, frames, strict=True)]
-    convention = "pictures without classes"
-    if any(name is not None for name in classes):
-        convention = f"classes by {', '.join(table.files)}" if table else "a folder per class"
-    if any(layout.splits):
-        convention += ", with official splits"
+        layout.splits = _repeat(layout.splits, counts)
+        layout.classes = _repeat(layout.classes, counts)
+        groups = _repeat(groups, counts) if groups else []
     return Collection(
         path=files.path,
         convention=convention,
         names=names,
-        splits=splits,
-        classes=classes,
+        splits=layout.splits,
+        classes=layout.classes,
         load=FileLoader(files.contents, files_of, source.background, frames),
         left_out={reason: names for reason, names in left_out.items() if names},
         notes=notes,
@@ -116,8 +120,25 @@ def read_folders(
     )
 
 
+def _describe_convention(layout: Layout, table: Table | None) -> str:
+    convention = "pictures without classes"
+    if any(name is not None for name in layout.classes):
+        convention = f"classes by {', '.join(table.files)}" if table else "a folder per class"
+    if any(layout.splits):
+        convention += ", with official splits"
+    return convention
+
+
+def _repeat(values: Sequence[Value], counts: Sequence[int]) -> list[Value]:
+    """Repeat each value as often as its count says."""
+    return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
+
+
 def folder_labels(source: SourceParams) -> FolderLabels | None:
-    """Which folders name the class. Raises GenlabError for a column where there is no table."""
+    """Return which folders name the class.
+
+    Raises GenlabError for the name of a column, since there is no table with such a column.
+    """
     if source.labels is None or source.labels in FOLDER_LABELS:
         return cast("FolderLabels | None", source.labels)
     words = ", ".join(FOLDER_LABELS)

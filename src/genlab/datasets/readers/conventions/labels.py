@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-WITHOUT = frozenset({"", "-1", "null"})  # words of a picture without a class
-MOST = 0.5  # classes per picture; more different values than that name no classes
+WITHOUT = frozenset({"", "-1", "null"})  # texts that mean "no class"
+MAX_CLASS_SHARE = 0.5  # maximum number of classes per picture; more values are no classes
 
 Classes = list[str | None]
 
 
 def name_classes(values: Sequence[Any]) -> tuple[Classes, str]:
-    """Name the class of each value; and why there are none, empty where there are.
+    """Name the class of each value; return also a note that says why there are none, or "".
 
-    Whole numbers are classes however they are written, fractions are measured values. None, not a
-    number, -1 and an empty text are pictures without a class. Text keeps its zeros: `007`.
+    Whole numbers are classes however they are written, fractions are measured values. None, NaN, -1
+    and an empty text are pictures without a class. Text keeps its zeros: `007`.
     """
     names: Classes = []
     for value in values:
@@ -41,13 +41,13 @@ def name_classes(values: Sequence[Any]) -> tuple[Classes, str]:
         else:
             names.append(None if number == -1 else str(round(number)))
     distinct = {name for name in names if name is not None}
-    if len(distinct) > max(1, MOST * len(values)):
+    if len(distinct) > max(1, MAX_CLASS_SHARE * len(values)):
         return [None] * len(values), f"its labels have {len(distinct):,} values, so no classes"
     return names, ""
 
 
 def _as_number(text: str) -> float | None:
-    """The number that a text writes; None for words, `nan` and `inf` among them."""
+    """Parse a number; None for any other text, and for `nan` and `inf`."""
     try:
         number = float(text)
     except ValueError:
@@ -56,7 +56,10 @@ def _as_number(text: str) -> float | None:
 
 
 def name_rows(labels: npt.NDArray[Any]) -> tuple[Classes, str]:
-    """Name the class of each row of an array (n,), (n, 1) or one-hot (n, classes)."""
+    """Name the class of each row of an array (n,), (n, 1) or one-hot (n, classes).
+
+    Returns what `name_classes` does.
+    """
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim == 2 and labels.dtype.kind in "buif":
@@ -69,11 +72,11 @@ def name_rows(labels: npt.NDArray[Any]) -> tuple[Classes, str]:
 def name_one_hot(columns: dict[str, list[str]]) -> Classes | None:
     """Name classes by columns of 0 and 1, of which one is 1 in each row; None where that fails."""
     numbers = {name: [_as_number(cell) for cell in cells] for name, cells in columns.items()}
-    hot = {name: cells for name, cells in numbers.items() if set(cells) <= {0.0, 1.0}}
-    if len(hot) < 2:
+    binary = {name: cells for name, cells in numbers.items() if set(cells) <= {0.0, 1.0}}
+    if len(binary) < 2:
         return None
-    table = np.array(list(hot.values()), dtype=float)
+    table = np.array(list(binary.values()), dtype=float)
     if not (table.sum(axis=0) == 1).all():
         return None
-    names = list(hot)
-    return [names[row] for row in table.argmax(axis=0)]
+    names = list(binary)
+    return [names[index] for index in table.argmax(axis=0)]

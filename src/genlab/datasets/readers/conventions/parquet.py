@@ -19,13 +19,13 @@ from genlab.core.picture import DecodedPicture, UnreadablePictureError, decode
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.labels import Classes, name_classes
 from genlab.datasets.readers.conventions.table import LABEL_COLUMNS
-from genlab.datasets.readers.layout import ALL, split_in
+from genlab.datasets.readers.layout import ALL, find_split
 
 SUFFIXES = (".parquet",)
 PICTURE_COLUMNS = ("image", "img", "picture", "pixel_values", "bytes")
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """A row group of a file, and the number of its first row among all rows."""
 
     file: Path
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 class ParquetLoader:
     """Decodes pictures of a column; offset: number of its first row."""
 
-    groups: list[Group]
+    groups: list[RowGroup]
     column: str
     background: str
     offset: int = 0
@@ -58,7 +58,7 @@ class ParquetLoader:
             raise UnreadablePictureError(f"{name}: {reason}", path=group.file)
         return decode(data, name, side=side, background=self.background)
 
-    def part(self, rows: range) -> ParquetLoader:
+    def select(self, rows: range) -> ParquetLoader:
         """Return one for these rows."""
         return ParquetLoader(self.groups, self.column, self.background, self.offset + rows.start)
 
@@ -81,73 +81,74 @@ def read_parquet(path: Path, files: Sequence[Path], source: SourceParams) -> Col
     except ImportError as error:
         fix = "pip install -e '.[formats]'"
         raise GenlabError(f"{path}: needs an extra: {fix}", path=path, fix=fix) from error
-    named = {file: split_in(file.name) for file in files}
-    groups: list[Group] = []
+    file_splits = {file: find_split(file.name) for file in files}
+    official = all(file_splits.values())
+    groups: list[RowGroup] = []
     names: list[str] = []
     splits: list[str] = []
-    values: list[Any] = []
+    labels: list[Any] = []
     column = ""
     for file in files:
         try:
             content = pq.ParquetFile(file)
             schema = content.schema_arrow
-            column = _find_pictures(schema, file)
-            label = _find_label(schema, source, file)
-            own = content.read(columns=[label]).column(label).to_pylist() if label else None
+            column = _find_picture_column(schema, file)
+            label = _find_label_column(schema, source, file)
+            values = content.read(columns=[label]).column(label).to_pylist() if label else None
         except GenlabError:
             raise
         except Exception as error:  # pyarrow raises whatever its decoders meet
             reason = " ".join(str(error).split())[:120]
             raise GenlabError(f"{file}: no whole Parquet file ({reason})", path=file) from error
         for number in range(content.num_row_groups):
-            groups.append(Group(file, number, len(names)))
+            groups.append(RowGroup(file, number, len(names)))
             count = content.metadata.row_group(number).num_rows
             names += [f"{file.name}[{len(names) + row}]" for row in range(count)]
         count = content.metadata.num_rows
-        splits += [named[file] if all(named.values()) else ALL] * count
-        values += [None] * count if own is None else _spell(own, schema, label or "")
-    classes, why = name_classes(values)
+        splits += [file_splits[file] if official else ALL] * count
+        labels += [None] * count if values is None else _name_values(values, schema, label or "")
+    classes, note = name_classes(labels)
     return Collection(
         path=path,
-        convention="Parquet" + (", with official splits" if all(named.values()) else ""),
+        convention="Parquet" + (", with official splits" if official else ""),
         names=names,
         splits=splits,
         classes=classes,
         load=ParquetLoader(groups, column, source.background),
-        notes=[why] if why else [],
+        notes=[note] if note else [],
     )
 
 
-def _find_pictures(schema: Any, file: Path) -> str:
-    """The column of encoded pictures: bytes, or a struct with such a field."""
+def _find_picture_column(schema: Any, file: Path) -> str:
+    """Find the column of encoded pictures: bytes, or a struct with such a field."""
     import pyarrow as pa
 
-    def holds_bytes(kind: Any) -> bool:
-        if pa.types.is_struct(kind):
-            return any(kind.field(i).name == "bytes" for i in range(kind.num_fields))
-        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    def holds_bytes(dtype: Any) -> bool:
+        if pa.types.is_struct(dtype):
+            return any(dtype.field(i).name == "bytes" for i in range(dtype.num_fields))
+        return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype))
 
-    fitting = [field.name for field in schema if holds_bytes(field.type)]
-    named = [name for name in PICTURE_COLUMNS if name in fitting]
-    if not fitting or (len(fitting) > 1 and not named):
-        held = ", ".join(f"{field.name} ({field.type})" for field in schema)
-        raise GenlabError(f"{file}: has no column of pictures; it has {held}", path=file)
-    return str(named[0] if named else fitting[0])
+    candidates = [field.name for field in schema if holds_bytes(field.type)]
+    preferred = [name for name in PICTURE_COLUMNS if name in candidates]
+    if not candidates or (len(candidates) > 1 and not preferred):
+        columns = ", ".join(f"{field.name} ({field.type})" for field in schema)
+        raise GenlabError(f"{file}: has no column of pictures; it has {columns}", path=file)
+    return str(preferred[0] if preferred else candidates[0])
 
 
-def _find_label(schema: Any, source: SourceParams, file: Path) -> str | None:
+def _find_label_column(schema: Any, source: SourceParams, file: Path) -> str | None:
     if source.labels and source.labels != "none":
         if source.labels not in schema.names:
-            held = ", ".join(schema.names)
-            message = f"{file}: has no column {source.labels}; columns: {held}"
+            columns = ", ".join(schema.names)
+            message = f"{file}: has no column {source.labels}; columns: {columns}"
             raise GenlabError(message, key="source.labels", path=file)
         return source.labels
-    words = [name for name in LABEL_COLUMNS if name in schema.names]
-    return words[0] if words and source.labels is None else None
+    candidates = [name for name in LABEL_COLUMNS if name in schema.names]
+    return candidates[0] if candidates and source.labels is None else None
 
 
-def _spell(values: Sequence[Any], schema: Any, label: str) -> Classes | list[Any]:
-    """Names in place of numbers, where the schema's metadata has them."""
+def _name_values(values: Sequence[Any], schema: Any, label: str) -> Classes | list[Any]:
+    """Replace numbers by names of classes, where the schema's metadata has them."""
     try:
         facts = json.loads((schema.metadata or {})[b"huggingface"])
         names = facts["info"]["features"][label]["names"]

@@ -26,15 +26,15 @@ from genlab.grids.palette import COLOURS
 
 Grid = npt.NDArray[np.uint8]
 
-JSON_SUFFIXES, TEXT_SUFFIXES = (".json",), (".txt",)
-SUFFIXES = (*JSON_SUFFIXES, *TEXT_SUFFIXES)
+JSON_SUFFIXES = (".json",)
+SUFFIXES = (*JSON_SUFFIXES, ".txt")
 SPLITS = {**SPLIT_WORDS, "evaluation": "test", "eval": "test"}
 
 
 class TaskGrid(NamedTuple):
-    """A grid (height, width), its task, what it is called, its official split or ALL."""
+    """A grid: cells (height, width), its task, its name, and its official split or ALL."""
 
-    grid: Grid
+    cells: Grid
     task: str
     name: str
     split: str
@@ -42,7 +42,7 @@ class TaskGrid(NamedTuple):
 
 @dataclass
 class Tasks:
-    """Grids of one source. unreadable: in a line each."""
+    """Grids of the tasks of one source. unreadable: a line per grid or file that is left out."""
 
     path: Path
     convention: str
@@ -52,7 +52,7 @@ class Tasks:
 
 
 class GridFault(ValueError):  # noqa: N818 - it is counted rather than raised
-    """What is wrong with a grid, in words."""
+    """A grid that cannot be read; the message says why."""
 
 
 def parse_rows(rows: Any) -> Grid:
@@ -72,33 +72,34 @@ def parse_rows(rows: Any) -> Grid:
 
 
 def parse_text(text: str) -> Iterator[list[list[int]]]:
-    """Read grids of rows of digits; an empty line ends one, and bars end rows: |012|345|.
+    """Parse grids of rows of digits; an empty line ends one, and bars end rows: |012|345|.
 
     Raises GridFault for anything else.
     """
     rows: list[list[int]] = []
     for line in [*text.splitlines(), ""]:
-        inside = line.strip().strip("|").strip()
-        if not inside and rows:
+        content = line.strip().strip("|").strip()
+        if not content and rows:
             yield rows
             rows = []
-        for part in inside.split("|") if inside else ():
-            if other := re.search(r"[^0-9\s,;]", part):
-                raise GridFault(f"row {len(rows) + 1} holds {other[0]!r}; colours are 0 to 9")
-            rows.append([int(cell) for cell in re.findall(r"[0-9]", part)])
+        for row in content.split("|") if content else ():
+            foreign = re.search(r"[^0-9\s,;]", row)
+            if foreign:
+                raise GridFault(f"row {len(rows) + 1} holds {foreign[0]!r}; colours are 0 to 9")
+            rows.append([int(cell) for cell in re.findall(r"[0-9]", row)])
 
 
 def find_grids(content: Any, name: str) -> Iterator[tuple[str, str, Any]]:
-    """(task, name, rows) of the grids of a JSON file. Raises GridFault for other content."""
+    """Yield (task, name, rows) of the grids of a JSON file. Raises GridFault for other content."""
     stem = PurePosixPath(name).stem
     if isinstance(content, dict) and {"train", "test"} & content.keys():
-        yield from _task(content, stem)
+        yield from _list_task(content, stem)
     elif isinstance(content, dict) and content:
-        for task, inside in content.items():
-            if isinstance(inside, dict):
-                yield from _task(inside, task)
-            elif isinstance(inside, list):  # Kaggle's solutions: grids in the order of the tests
-                for number, rows in enumerate(inside):
+        for task, entry in content.items():
+            if isinstance(entry, dict):
+                yield from _list_task(entry, task)
+            elif isinstance(entry, list):  # Kaggle's solutions: grids in the order of the tests
+                for number, rows in enumerate(entry):
                     yield task, f"{task} solution {number}", rows
             else:
                 raise GridFault(f"key {task[:40]!r} is no task")
@@ -106,10 +107,10 @@ def find_grids(content: Any, name: str) -> Iterator[tuple[str, str, Any]]:
         if _is_rows(content):
             yield stem, stem, content
         elif all(isinstance(pair, dict) and "input" in pair for pair in content):
-            yield from _pairs(content, stem, "pair")
+            yield from _list_pairs(content, stem, "pair")
         elif all(isinstance(task, dict) for task in content):
             for number, task in enumerate(content):
-                yield from _task(task, str(task.get("id", f"{stem}[{number}]")))
+                yield from _list_task(task, str(task.get("id", f"{stem}[{number}]")))
         else:
             for number, rows in enumerate(content):
                 yield f"{stem}[{number}]", f"{stem}[{number}]", rows
@@ -122,27 +123,30 @@ def _is_rows(content: Sequence[Any]) -> bool:
     return isinstance(content[0], list) and bool(content[0]) and type(content[0][0]) is int
 
 
-def _task(task: Mapping[str, Any], name: str) -> Iterator[tuple[str, str, Any]]:
+def _list_task(task: Mapping[str, Any], name: str) -> Iterator[tuple[str, str, Any]]:
     if not {"train", "test"} & task.keys():
         raise GridFault(f"task {name} has neither train nor test")
-    for part in ("train", "test"):
-        pairs = task.get(part) or []
+    for role in ("train", "test"):
+        pairs = task.get(role) or []
         if not isinstance(pairs, list):
-            raise GridFault(f"{part} of task {name} is no list of pairs")
-        yield from _pairs(pairs, name, part)
+            raise GridFault(f"{role} of task {name} is no list of pairs")
+        yield from _list_pairs(pairs, name, role)
 
 
-def _pairs(pairs: Sequence[Any], task: str, part: str) -> Iterator[tuple[str, str, Any]]:
+def _list_pairs(pairs: Sequence[Any], task: str, role: str) -> Iterator[tuple[str, str, Any]]:
     for number, pair in enumerate(pairs):
         if not isinstance(pair, dict):
-            raise GridFault(f"{part} {number} of task {task} is no pair")
+            raise GridFault(f"{role} {number} of task {task} is no pair")
         for side in ("input", "output"):
             if pair.get(side):  # the output of a test may be absent, null or empty
-                yield task, f"{task} {part} {number} {side}", pair[side]
+                yield task, f"{task} {role} {number} {side}", pair[side]
 
 
 def read_file(data: bytes, name: str) -> Iterator[tuple[str, str, Any]]:
-    """(task, name, rows) of a file's grids. Raises GridFault; ValueError for no text, no JSON."""
+    """Yield (task, name, rows) of a file's grids.
+
+    Raises GridFault, and ValueError for data that are no text or no JSON.
+    """
     text = data.decode("utf-8-sig")
     if name.lower().endswith(JSON_SUFFIXES):
         yield from find_grids(json.loads(text), name)
@@ -152,38 +156,40 @@ def read_file(data: bytes, name: str) -> Iterator[tuple[str, str, Any]]:
         yield f"{stem}[{number}]", f"{stem}[{number}]", rows
 
 
-def find_split(name: str) -> str:
-    """The official split that a folder or a word of a file's name means, ALL where none does."""
+def find_task_split(name: str) -> str:
+    """Return the split that a folder or a word of a file's name means, ALL where none does."""
     path = PurePosixPath(name)
-    words = [*path.parts[:-1], *re.split(r"[-_. ]", path.stem)]
-    return next((SPLITS[word.lower()] for word in words if word.lower() in SPLITS), ALL)
+    for word in [*path.parts[:-1], *re.split(r"[-_. ]", path.stem)]:
+        if word.lower() in SPLITS:
+            return SPLITS[word.lower()]
+    return ALL
 
 
 def read_tasks(files: Files) -> Tasks:
     """Read all task files of a folder or an archive; other files are left out and named.
 
-    Official splits stand where every file's path names one. Raises GenlabError where there is no
-    grid at all.
+    Splits are official where every file's path names one. Raises GenlabError where there is no grid
+    at all.
     """
-    names = [name for name in files.names if name.lower().endswith(SUFFIXES)]
+    task_files = [name for name in files.names if name.lower().endswith(SUFFIXES)]
     tasks = Tasks(files.path, "ARC tasks")
-    splits = {name: find_split(name) for name in names}
-    official = bool(names) and all(splits.values())
-    for name in names:
+    splits = {name: find_task_split(name) for name in task_files}
+    official = bool(task_files) and all(splits.values())
+    for name in task_files:
+        split = splits[name] if official else ALL
         try:
-            for task, called, rows in read_file(files.read(name), name):
+            for task, grid_name, rows in read_file(files.read(name), name):
                 try:
-                    grid = parse_rows(rows)
+                    cells = parse_rows(rows)
                 except GridFault as fault:
-                    tasks.unreadable.append(f"{name}: {called} {fault}")
+                    tasks.unreadable.append(f"{name}: {grid_name} {fault}")
                     continue
-                split = splits[name] if official else ALL
-                tasks.grids.append(TaskGrid(grid, task, called, split))
+                tasks.grids.append(TaskGrid(cells, task, grid_name, split))
         # Of text, of JSON, of what it holds, of the archive.
         except (ValueError, RecursionError, OSError, UnreadablePictureError) as error:
             tasks.unreadable.append(f"{name}: {' '.join(str(error).split())[:160]}")
-    rest = sorted(set(files.names) - set(names))
-    left_out = {"debris of systems and tools": files.debris, "no tasks": rest}
+    others = sorted(set(files.names) - set(task_files))
+    left_out = {"debris of systems and tools": files.debris, "no tasks": others}
     tasks.left_out = {reason: names for reason, names in left_out.items() if names}
     if not tasks.grids:
         first = f": {tasks.unreadable[0]}" if tasks.unreadable else ""
@@ -191,19 +197,19 @@ def read_tasks(files: Files) -> Tasks:
     return tasks
 
 
-def read_grid_array(path: Path, parts: Mapping[str, npt.NDArray[Any]]) -> Tasks:
-    """Grids of integer arrays (n, height, width), by split; each grid is its own task.
+def read_grid_array(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> Tasks:
+    """Read grids of integer arrays (n, height, width), by split; each grid is its own task.
 
     Raises GenlabError for other shapes and for values that are no colours.
     """
     tasks = Tasks(path, "an array of grids")
-    for split, array in parts.items():
+    for split, array in arrays.items():
         fits = array.ndim == 3 and array.dtype.kind in "ui" and max(array.shape[1:]) <= MAX_GRID
         if not fits or not array.size or array.min() < 0 or array.max() >= COLOURS:
-            held = f"{array.dtype} {array.shape}"
+            content = f"{array.dtype} {array.shape}"
             rule = f"grids are whole numbers 0 to 9, (n, height, width) up to {MAX_GRID}"
-            raise GenlabError(f"{path}: {rule}, got {held}", path=path)
-        for row, grid in enumerate(array.astype(np.uint8)):
+            raise GenlabError(f"{path}: {rule}, got {content}", path=path)
+        for row, cells in enumerate(array.astype(np.uint8)):
             name = f"{split or 'grids'}[{row}]"
-            tasks.grids.append(TaskGrid(grid, name, name, split))
+            tasks.grids.append(TaskGrid(cells, name, name, split))
     return tasks

@@ -31,7 +31,7 @@ class PageLoader:
             reason = " ".join(str(error).split())[:160] or type(error).__name__
             raise UnreadablePictureError(f"{name}: damaged ({reason})", path=self.file) from error
 
-    def part(self, rows: range) -> PageLoader:
+    def select(self, rows: range) -> PageLoader:
         """Return one for these pages."""
         return PageLoader(self.file, self.offset + rows.start)
 

@@ -16,10 +16,10 @@ from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.folders import FileLoader
 from genlab.datasets.readers.conventions.labels import name_classes
 from genlab.datasets.readers.files import MAX_BYTES, Contents, Files, open_tar
-from genlab.datasets.readers.layout import list_some, split_in
+from genlab.datasets.readers.layout import find_split, join_first
 
-SIDES = (".cls", ".json", ".txt")  # endings of what stands beside a picture
-LABELS = ("label", "cls", "class", "category", "target")  # keys of a JSON file
+SIDES = (".cls", ".json", ".txt")  # endings of files beside a picture
+LABELS = ("label", "cls", "class", "category", "target")  # keys of a JSON file that hold a label
 
 
 @dataclass(frozen=True)
@@ -30,35 +30,40 @@ class ShardContents:
 
     def read(self, name: str, most: int = MAX_BYTES) -> bytes:
         """Return the content of a file, at most `most` bytes of it."""
-        shard, _, rest = name.partition("/")
-        return self.shards[shard].read(rest, most)
+        shard, _, name_in_shard = name.partition("/")
+        return self.shards[shard].read(name_in_shard, most)
 
-    def part(self, names: Sequence[str]) -> ShardContents:
+    def select(self, names: Sequence[str]) -> ShardContents:
         """Return one that reads these names."""
-        inside: dict[str, list[str]] = {}
+        by_shard: dict[str, list[str]] = {}
         for name in names:
-            shard, _, rest = name.partition("/")
-            inside.setdefault(shard, []).append(rest)
-        return ShardContents({shard: self.shards[shard].part(own) for shard, own in inside.items()})
+            shard, _, name_in_shard = name.partition("/")
+            by_shard.setdefault(shard, []).append(name_in_shard)
+        return ShardContents(
+            {shard: self.shards[shard].select(names) for shard, names in by_shard.items()}
+        )
 
 
 def open_shards(files: Files) -> Files:
     """Open a folder of tars as one. Raises GenlabError where one of them is damaged."""
     shards = {name: open_tar(files.path / name) for name in files.names}
-    names = [f"{shard}/{name}" for shard, inside in shards.items() for name in inside.names]
+    names: list[str] = []
+    debris = list(files.debris)
+    for shard, shard_files in shards.items():
+        names += [f"{shard}/{name}" for name in shard_files.names]
+        debris += [f"{shard}/{name}" for name in shard_files.debris]
     contents = ShardContents({shard: inside.contents for shard, inside in shards.items()})
-    debris = [f"{shard}/{name}" for shard, inside in shards.items() for name in inside.debris]
-    return Files(files.path, names, [*files.debris, *debris], contents)
+    return Files(files.path, names, debris, contents)
 
 
 def find_key(name: str) -> str:
-    """The key of a file's sample, with its folder."""
+    """Return the key of a file's sample, with its folder."""
     path = PurePosixPath(name)
     return (path.parent / path.name.partition(".")[0]).as_posix()
 
 
 def find_sides(pictures: Sequence[str], others: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Files beside each key's picture, by ending: {key: {".cls": name}}."""
+    """Find the files beside each key's picture, by ending: {key: {".cls": name}}."""
     keys = set(map(find_key, pictures))
     sides: dict[str, dict[str, str]] = {}
     for name in others:
@@ -77,10 +82,13 @@ def read_webdataset(
     pictures lie in class folders as well, and where a key has two pictures.
     """
     keys = [find_key(name) for name in pictures]
-    sharded = isinstance(files.contents, ShardContents)
-    shards = [key.partition("/")[0] if sharded else "" for key in keys]
-    inside = [key.partition("/")[2] if sharded else key for key in keys]
-    folders = {PurePosixPath(key).parent for key in inside}
+    if isinstance(files.contents, ShardContents):
+        shards = [key.partition("/")[0] for key in keys]
+        paths = [key.partition("/")[2] for key in keys]
+    else:
+        shards = [""] * len(keys)
+        paths = keys
+    folders = {PurePosixPath(path).parent for path in paths}
     if len(folders) > 1 and source.convention is None:
         fix = "set convention to webdataset or folders"
         message = (
@@ -88,30 +96,31 @@ def read_webdataset(
         )
         raise GenlabError(f"{message}: {fix}", key="source.convention", path=files.path, fix=fix)
     if len(set(keys)) < len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        same = list_some(name for name in pictures if find_key(name) == twice)
-        message = f"{files.path}: key {twice} has several pictures: {same}; a key ends at a dot"
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        same = join_first(name for name in pictures if find_key(name) == repeated)
+        message = f"{files.path}: key {repeated} has several pictures: {same}; a key ends at a dot"
         raise GenlabError(message, path=files.path, fix="rename one of them")
-    values = [_read_label(files, sides.get(key, {})) for key in keys]
-    classes, why = name_classes(values)
-    named = {name: split_in(name) for name in set(shards)}
-    official = all(named.values())
-    used = {name for own in sides.values() for name in own.values()} | set(pictures)
-    rest = [name for name in files.names if name not in used]
+    classes, note = name_classes([_read_label(files, sides.get(key, {})) for key in keys])
+    shard_splits = {name: find_split(name) for name in set(shards)}
+    official = all(shard_splits.values())
+    used = set(pictures)
+    for names in sides.values():
+        used.update(names.values())
+    unused = [name for name in files.names if name not in used]
     return Collection(
         path=files.path,
         convention="WebDataset" + (", with official splits" if official else ""),
         names=list(pictures),
-        splits=[named[shard] if official else "" for shard in shards],
+        splits=[shard_splits[shard] if official else "" for shard in shards],
         classes=classes,
         load=FileLoader(files.contents, list(pictures), source.background),
-        left_out={"of no picture's key": rest} if rest else {},
-        notes=[why] if why else [],
+        left_out={"of no picture's key": unused} if unused else {},
+        notes=[note] if note else [],
     )
 
 
 def _read_label(files: Files, sides: Mapping[str, str]) -> object:
-    """The label of a sample: its .cls, or a key of its .json; .txt is a caption."""
+    """Read the label of a sample from its .cls, or a key of its .json; .txt is a caption."""
     if ".cls" in sides:
         return files.read(sides[".cls"]).decode("utf-8", "replace").strip()
     if ".json" not in sides:
@@ -120,5 +129,9 @@ def _read_label(files: Files, sides: Mapping[str, str]) -> object:
         facts = json.loads(files.read(sides[".json"]))
     except (ValueError, RecursionError) as error:
         raise GenlabError(f"{files.path}: {sides['.json']}: no JSON ({error})") from error
-    words = (facts.get(key) for key in LABELS) if isinstance(facts, dict) else ()
-    return next((word for word in words if isinstance(word, str | int | float)), None)
+    if not isinstance(facts, dict):
+        return None
+    for key in LABELS:
+        if isinstance(facts.get(key), str | int | float):
+            return facts[key]
+    return None
