@@ -1,4 +1,4 @@
-"""One thread, no network, and a home for what every test file needs."""
+"""Settings and fixtures of all tests: one thread, no telemetry, shared clones."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ import clones
 import torch
 from hypothesis import settings
 
-# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts.
+# A shell's background jobs ignore Ctrl-C; so would every process that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test is timed: on a loaded machine a first call may take any time.
@@ -47,7 +47,7 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that all processes of a test run have in common."""
+    """A folder that all processes of a test run share."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -73,14 +73,14 @@ def denormals() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by folder what `make test-fast` leaves out, and start with the files that take longest.
+    """Mark what `make test-fast` leaves out, by folder, and run the longest files first.
 
-    A process that began the pipeline's file last would work on it alone for minutes.
+    A process that began the longest file last would work on it alone for minutes.
     """
-    places = {str(ROOT / "tests" / name): place for place, name in enumerate(LONG)}
+    order = {str(ROOT / "tests" / name): index for index, name in enumerate(LONG)}
     for item in items:
         if "faults" in item.path.parts:
             item.add_marker(pytest.mark.slow)
         if "e2e" in item.path.parts:
             item.add_marker(pytest.mark.e2e)
-    items.sort(key=lambda item: places.get(str(item.path), len(LONG)))
+    items.sort(key=lambda item: order.get(str(item.path), len(LONG)))

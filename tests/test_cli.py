@@ -11,7 +11,7 @@ from genlab.core.errors import GenlabError
 from genlab.datasets import emoji
 
 ROOT = Path(__file__).resolve().parent.parent
-SECRET = "sk-not-to-be-shown"
+SECRET = "sk-not-to-be-result"
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_passes_its_options_on(run: CliRunner, command: str) -> None:
-    shown = run.invoke(app, [command, "--help"])
-    assert shown.exit_code == 0
-    assert COMMANDS[command][1] not in shown.output  # its own help, not the stub's
+    result = run.invoke(app, [command, "--help"])
+    assert result.exit_code == 0
+    assert COMMANDS[command][1] not in result.output  # its own help, not the stub's
     assert run.invoke(app, [command, "--no-such-option"]).exit_code == 2
 
 
@@ -46,22 +46,22 @@ def test_doctor_names_what_each_thing_affects_and_no_secret(
     run: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-    shown = run.invoke(app, ["doctor"])
-    assert shown.exit_code == 0, shown.output
+    result = run.invoke(app, ["doctor"])
+    assert result.exit_code == 0, result.output
     machine = ("GPU", "bubblewrap", "landlock", "chromium", "fashion_mnist", "disk")
     for name in (*machine, "[app]", "[ray]"):
-        assert name in shown.output
-    assert "OPENAI_API_KEY set" in shown.output
-    assert SECRET not in shown.output
+        assert name in result.output
+    assert "OPENAI_API_KEY set" in result.output
+    assert SECRET not in result.output
 
 
 def test_doctor_fails_where_a_requirement_is_missing(
     run: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "NEEDED_DISK", 1 << 60)
-    shown = run.invoke(app, ["doctor"])
-    assert shown.exit_code == 1
-    assert "missing: disk" in shown.output
+    result = run.invoke(app, ["doctor"])
+    assert result.exit_code == 1
+    assert "missing: disk" in result.output
 
 
 def test_doctor_reports_missing_programs_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,10 @@ from genlab.vae.training.checkpoint import CHECKPOINT, CHECKPOINTS, save_checkpo
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a model of grids, one of a published dataset and one of one's own."""
+    """A project with models of grids, of a published dataset and of a user's own."""
     monkeypatch.chdir(tmp_path)
-    own = {"source": {"path": "photos", "size": tiny.SIDE, "fit": "stretch"}}
-    tiny.write_params(tmp_path, photos=own)
+    section = {"source": {"path": "photos", "size": tiny.SIDE, "fit": "stretch"}}
+    tiny.write_params(tmp_path, photos=section)
     models = {"arc_grids": tiny.model(), "mnist": tiny.image_model(), "photos": tiny.image_model()}
     for name, model in models.items():
         save_checkpoint(CHECKPOINTS / name / CHECKPOINT, model, {"dataset": name})

@@ -1,4 +1,4 @@
-"""What datasets state of themselves, published ones and one's own."""
+"""Facts about datasets, published ones and users' own."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ IMAGES = [name for name, dataset in PUBLISHED.items() if dataset.kind == "images
 
 
 def own(**section: Any) -> Params:
-    """The params of a dataset of one's own."""
+    """Params with a user's own dataset."""
     source = {"path": "photos", "size": 28}
     sections = {"images_model": tiny.IMAGE_TRAINING, "photos": {"source": source, **section}}
     return parse_params({**tiny.values(datasets=["photos"]), **sections}, "params.yaml")
@@ -51,8 +51,8 @@ def test_a_section_with_a_source_is_a_dataset() -> None:
 def test_a_model_that_fits_the_size_is_the_default_and_a_section_goes_over_it() -> None:
     assert own().for_dataset("photos").latent_dim == 8 * 7 * 7
     assert own(latent_dim=98).for_dataset("photos").latent_dim == 98
-    given = own().with_overrides(latent_dim=49).for_dataset("photos")
-    assert given.latent_dim == 49
+    overridden = own().with_overrides(latent_dim=49).for_dataset("photos")
+    assert overridden.latent_dim == 49
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,12 @@ print(*{pool["num_threads"] for pool in threadpool_info() if pool["user_api"] ==
 @pytest.fixture
 def torch_state():
     """Restore the process's torch settings."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    threads = torch.get_num_threads()
     environment = dict(os.environ)
     yield
-    torch.use_deterministic_algorithms(before[0])
-    torch.set_num_threads(before[1])
+    torch.use_deterministic_algorithms(deterministic)
+    torch.set_num_threads(threads)
     os.environ.clear()
     os.environ.update(environment)
 
@@ -62,17 +63,18 @@ def test_numpy_adds_in_one_thread() -> None:
 
 @pytest.mark.usefixtures("outside_any_repository")
 def test_provenance_names_the_commit_and_whether_it_was_dirty(tmp_path: Path) -> None:
-    data, params = tmp_path / "data.bin", load_params(FILE)
+    params = load_params(FILE)
+    data = tmp_path / "data.bin"
     data.write_bytes(b"abc")
     outside = engine.collect_provenance(params, data)
     assert outside["commit"] is outside["dirty"] is None
     run_in(tmp_path, "git", "init", "-q")
     run_in(tmp_path, "git", "add", ".")
     run_in(tmp_path, "git", "commit", "-q", "-m", "one")
-    found = engine.collect_provenance(params, data)
-    assert found["commit"] == run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
-    assert found["dirty"] is False
-    assert found["params"] == params.digest()
-    assert found["data"].startswith("ba7816bf")
+    provenance = engine.collect_provenance(params, data)
+    assert provenance["commit"] == run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
+    assert provenance["dirty"] is False
+    assert provenance["params"] == params.digest()
+    assert provenance["data"].startswith("ba7816bf")
     data.write_bytes(b"abcd")
     assert engine.collect_provenance(params, data)["dirty"] is True

@@ -19,7 +19,7 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _end(error: BaseException, status: int) -> None:
+def _expect_exit(error: BaseException, status: int) -> None:
     def main() -> None:
         raise error
 
@@ -29,23 +29,23 @@ def _end(error: BaseException, status: int) -> None:
 
 
 def test_a_fault_of_the_user_is_one_line_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    _end(GenlabError("params.yaml: lr must be > 0,\n got -1"), 2)
-    shown = capsys.readouterr()
-    assert _one_line(shown.err) == "genlab: error: params.yaml: lr must be > 0, got -1\n"
-    assert shown.out == ""
+    _expect_exit(GenlabError("params.yaml: lr must be > 0,\n got -1"), 2)
+    output = capsys.readouterr()
+    assert _one_line(output.err) == "genlab: error: params.yaml: lr must be > 0, got -1\n"
+    assert output.out == ""
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.ENOENT])
 def test_a_fault_of_the_disk_names_the_file_and_its_fix(
     number: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _end(OSError(number, os.strerror(number), "data/x.npz"), 2)
+    _expect_exit(OSError(number, os.strerror(number), "data/x.npz"), 2)
     line = _one_line(capsys.readouterr().err)
-    for part in ("data/x.npz", os.strerror(number), OS_FIXES[number]):
-        assert part in line
+    for text in ("data/x.npz", os.strerror(number), OS_FIXES[number]):
+        assert text in line
 
 
-FOLLOWING = ValueError("can't close the file")  # of which too little memory is the cause
+FOLLOWING = ValueError("can't close the file")  # caused by a lack of memory
 FOLLOWING.__context__ = MemoryError()
 
 
@@ -63,16 +63,16 @@ FOLLOWING.__context__ = MemoryError()
 def test_where_memory_runs_out_one_line_says_so(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _end(error, 2)
+    _expect_exit(error, 2)
     assert "out of memory" in _one_line(capsys.readouterr().err)
 
 
 def test_a_bug_and_its_own_exit_status_pass_through() -> None:
-    _end(SystemExit(7), 7)
+    _expect_exit(SystemExit(7), 7)
     with pytest.raises(ZeroDivisionError):
         run_cli(lambda: 1 / 0)
     with pytest.raises(RuntimeError, match="shape"):
-        _end(RuntimeError("shape mismatch"), 2)
+        _expect_exit(RuntimeError("shape mismatch"), 2)
 
 
 def test_ctrl_c_in_a_typer_app_is_one_line_and_status_130(

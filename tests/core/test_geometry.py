@@ -16,18 +16,21 @@ from genlab.vae.training.tasks import make_task
 
 
 def _params(dataset: str, **changes: Any) -> Any:
-    """What a params file says for `dataset`, unchecked against its shapes: sections stay empty."""
+    """Params of a dataset whose shapes are not checked: its sections stay empty."""
+    values = tiny.values()
+    if PUBLISHED[dataset].kind == "images":
+        values |= tiny.IMAGE_TRAINING
     empty: dict[str, Any] = {name: {} for name in ("images_model", *PUBLISHED)}
-    own = {} if PUBLISHED[dataset].kind == "grids" else tiny.IMAGE_TRAINING
-    return tiny.Params.model_validate({**tiny.values(), **own, **empty, **changes})
+    return tiny.Params.model_validate({**values, **empty, **changes})
 
 
-def _build(params: Any, dataset: str) -> VAE:
-    chosen = params.dataset(dataset)
-    check_shapes(params, chosen, "tiny")
-    grids = np.zeros((2, chosen.side, chosen.side), np.uint8)
-    items = grids if chosen.kind == "grids" else tiny.images(2, 0, chosen.side, chosen.channels)
-    return VAE(make_task(params, items, chosen.classes).architecture)
+def _build(params: Any, name: str) -> VAE:
+    dataset = params.dataset(name)
+    check_shapes(params, dataset, "tiny")
+    items = np.zeros((2, dataset.side, dataset.side), np.uint8)
+    if dataset.kind == "images":
+        items = tiny.images(2, 0, dataset.side, dataset.channels)
+    return VAE(make_task(params, items, dataset.classes).architecture)
 
 
 @pytest.mark.parametrize("dataset", PUBLISHED)

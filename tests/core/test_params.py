@@ -1,4 +1,4 @@
-"""params.yaml is checked as a whole, and every fault is one line with key, value and fix."""
+"""params.yaml is checked completely; every fault is one line with key, value and fix."""
 
 import copy
 import math
@@ -24,10 +24,10 @@ DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encod
 
 
 def _params(changes: dict[str, Any]) -> Params:
-    """The committed params with `changes`: dotted keys; `...` takes the key out."""
+    """The committed params with changes by dotted key; the value `...` deletes the key."""
     values = copy.deepcopy(DEFAULTS)
-    for place, value in changes.items():
-        section, _, key = place.rpartition(".")
+    for dotted_key, value in changes.items():
+        section, _, key = dotted_key.rpartition(".")
         target = values[section] if section else values
         target[key] = value
         if value is ...:
@@ -124,9 +124,9 @@ def test_overrides_are_checked_like_the_file() -> None:
 
 def test_image_datasets_share_a_section_and_their_own_goes_over_it() -> None:
     params = _params({"images_model.latent_dim": 784, "images_model.epochs": 7})
-    mnist, grids = params.for_dataset("mnist"), params.for_dataset("arc_grids")
+    mnist = params.for_dataset("mnist")
     assert (mnist.latent_dim, mnist.epochs) == (392, 7)
-    assert grids.epochs == DEFAULTS["epochs"]
+    assert params.for_dataset("arc_grids").epochs == DEFAULTS["epochs"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,8 @@ def test_image_datasets_share_a_section_and_their_own_goes_over_it() -> None:
 def test_a_stage_depends_on_what_it_reads_alone(
     changes: dict[str, Any], dataset: str, stages: set[str]
 ) -> None:
-    before, after = _params({}).resolve(dataset), _params(changes).resolve(dataset)
+    before = _params({}).resolve(dataset)
+    after = _params(changes).resolve(dataset)
     assert {stage for stage in before if before[stage] != after[stage]} == stages
 
 
@@ -187,11 +188,11 @@ def test_an_unknown_dataset_is_named() -> None:
         load_params(FILE).for_dataset("arc_grid")
 
 
-@pytest.mark.parametrize("place", ["beta_mx", "grids.sze", "grd.size", "seed.x"])
-def test_a_change_of_an_unknown_key_is_refused(place: str) -> None:
+@pytest.mark.parametrize("key", ["beta_mx", "grids.sze", "grd.size", "seed.x"])
+def test_a_change_of_an_unknown_key_is_refused(key: str) -> None:
     with pytest.raises(GenlabError) as error:
-        apply_changes(DEFAULTS, {"grids.size": 8, place: 1}, "x")
-    assert error.value.key == place
+        apply_changes(DEFAULTS, {"grids.size": 8, key: 1}, "x")
+    assert error.value.key == key
 
 
 def test_a_digest_changes_with_each_value() -> None:
@@ -225,10 +226,10 @@ def test_options_come_from_the_fields(
     assert params.latent_dim == DEFAULTS["latent_dim"]
     with pytest.raises(SystemExit):
         _parse(monkeypatch, "--help")
-    shown = capsys.readouterr().out
+    help_text = capsys.readouterr().out
     for text in ("--beta-max", "--latent-dim", "sigmoid", "Weight of the KL term"):
-        assert text in shown
-    assert "null" not in shown
+        assert text in help_text
+    assert "null" not in help_text
 
 
 @pytest.mark.parametrize("arguments", [["--beta-max", "x"], ["--lr", "1"], ["--beta-max"]])

@@ -10,9 +10,16 @@ from PIL import Image, ImageCms
 from profiles import SPACES, encode_in, make_profile
 
 from genlab.core import picture
-from genlab.core.picture import UnreadablePictureError, decode, is_picture, turn_upright
+from genlab.core.picture import (
+    ORIENTATION,
+    UnreadablePictureError,
+    decode,
+    is_picture,
+    turn_upright,
+)
 
-RED, BLUE = (200, 30, 20), (20, 30, 200)
+RED = (200, 30, 20)
+BLUE = (20, 30, 200)
 
 
 def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
@@ -24,23 +31,34 @@ def encode(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
 def two_tones(mode: str = "RGB", side: int = 16) -> Image.Image:
     """Red above, blue below."""
     pixels = np.empty((side, side, 3), dtype=np.uint8)
-    pixels[: side // 2], pixels[side // 2 :] = RED, BLUE
+    pixels[: side // 2] = RED
+    pixels[side // 2 :] = BLUE
     return Image.fromarray(pixels).convert(mode)
+
+
+def exif_of(orientation: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    return exif
+
+
+TRANSPOSE = Image.Transpose
+# What undoes an orientation of EXIF.
+INVERSE = {
+    2: TRANSPOSE.FLIP_LEFT_RIGHT, 3: TRANSPOSE.ROTATE_180, 4: TRANSPOSE.FLIP_TOP_BOTTOM,
+    5: TRANSPOSE.TRANSPOSE, 6: TRANSPOSE.ROTATE_90, 7: TRANSPOSE.TRANSVERSE,
+    8: TRANSPOSE.ROTATE_270,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
 def test_a_photograph_is_upright_in_every_format(kind: str, orientation: int) -> None:
-    image, exif = two_tones(), Image.Exif()
-    exif[0x0112] = orientation
-    ways = Image.Transpose
-    undo = {
-        2: ways.FLIP_LEFT_RIGHT, 3: ways.ROTATE_180, 4: ways.FLIP_TOP_BOTTOM, 5: ways.TRANSPOSE,
-        6: ways.ROTATE_90, 7: ways.TRANSVERSE, 8: ways.ROTATE_270,
-    }  # fmt: skip
-    stored = image.transpose(undo[orientation]) if orientation > 1 else image
+    stored = two_tones()
+    if orientation > 1:
+        stored = stored.transpose(INVERSE[orientation])
     options = {"quality": 95} if kind in ("JPEG", "WEBP") else {}
-    pixels = decode(encode(stored, kind, exif=exif, **options), "x").pixels
+    pixels = decode(encode(stored, kind, exif=exif_of(orientation), **options), "x").pixels
     assert np.abs(pixels[2, 8].astype(int) - RED).max() < 12
     assert np.abs(pixels[13, 8].astype(int) - BLUE).max() < 12
 
@@ -48,9 +66,8 @@ def test_a_photograph_is_upright_in_every_format(kind: str, orientation: int) ->
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_deep_tiff_is_turned_as_pillow_turns(orientation: int) -> None:
     pixels = np.arange(12, dtype=np.uint16).reshape(3, 4, 1)
-    image, exif = Image.fromarray(pixels[..., 0].astype(np.uint8)), Image.Exif()
-    exif[0x0112] = orientation
-    plain = decode(encode(image, "PNG", exif=exif), "x").pixels
+    image = Image.fromarray(pixels[..., 0].astype(np.uint8))
+    plain = decode(encode(image, "PNG", exif=exif_of(orientation)), "x").pixels
     np.testing.assert_array_equal(turn_upright(pixels, orientation), plain)
 
 
@@ -111,9 +128,10 @@ def test_other_modes_become_grey_or_colour(mode: str) -> None:
 
 def test_an_animation_shows_its_first_frame() -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
-    shown = decode(encode(frames[0], "GIF", save_all=True, append_images=frames[1:]), "x")
-    assert shown.pixels[0, 0].tolist() == [255, 0, 0]
-    assert "frames" in shown.traits
+    animation = encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    decoded = decode(animation, "x")
+    assert decoded.pixels[0, 0].tolist() == [255, 0, 0]
+    assert "frames" in decoded.traits
 
 
 def test_a_large_jpeg_is_reduced_while_it_is_decoded() -> None:
@@ -156,9 +174,9 @@ def test_pictures_are_told_by_their_content() -> None:
 @pytest.mark.parametrize("turned", [False, True])
 def test_heic_is_read_upright_where_the_extra_is_installed(turned: bool) -> None:
     heif = pytest.importorskip("pillow_heif", reason="the extra formats is not installed")
-    image, exif = two_tones(side=64), Image.Exif()
+    image = two_tones(side=64)
+    exif = exif_of(6) if turned else Image.Exif()
     if turned:
-        exif[0x0112] = 6
         image = image.rotate(90)
     buffer = io.BytesIO()
     heif.from_pillow(image).save(buffer, quality=95, exif=exif.tobytes())

@@ -16,8 +16,9 @@ def test_the_bootstrap_interval_of_a_mean_is_that_of_the_normal_theory() -> None
 
 def test_the_interval_of_a_ratio_is_that_of_a_simulation() -> None:
     rng = np.random.default_rng(0)
-    over, under = rng.normal(20, 1, 100_000), rng.normal(4, 0.3, 100_000)
-    low, high = np.quantile(over / under, [0.025, 0.975])
+    numerators = rng.normal(20, 1, 100_000)
+    denominators = rng.normal(4, 0.3, 100_000)
+    low, high = np.quantile(numerators / denominators, [0.025, 0.975])
     interval = ratio_interval(
         20,
         {"low": 20 - 1.96, "high": 20 + 1.96, "n": 7},

@@ -21,7 +21,7 @@ def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "visible"),
     [
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07text", "text"),
@@ -32,8 +32,8 @@ def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
         ("\x1b]never ended\nnext line", "\nnext line"),
     ],
 )
-def test_visible_text_stays(text: str, shown: str) -> None:
-    assert make_printable(text) == shown
+def test_visible_text_stays(text: str, visible: str) -> None:
+    assert make_printable(text) == visible
 
 
 def test_strings_are_changed_at_any_depth() -> None:

@@ -1,4 +1,4 @@
-"""Relative links, pictures and anchors of the pages lead somewhere."""
+"""Relative links, pictures and anchors of the pages exist."""
 
 import re
 from pathlib import Path
@@ -11,23 +11,28 @@ PAGES = ("README.md", "SECURITY.md", "CONTRIBUTING.md")  # `make docs` checks th
 
 
 def targets(path: Path) -> list[str]:
-    """Targets of the links and pictures of a page that are neither web addresses nor mail."""
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text(encoding="utf-8"))
-    parts = [part for token in tokens for part in token.children or []]
-    found = [str(part.attrs.get("href") or part.attrs.get("src") or "") for part in parts]
-    return [one for one in found if one and not re.match(r"[a-z]+:", one)]
+    """Relative targets of the links and pictures of a page."""
+    blocks = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text(encoding="utf-8"))
+    tokens = [token for block in blocks for token in block.children or []]
+    addresses = [str(token.attrs.get("href") or token.attrs.get("src") or "") for token in tokens]
+    return [address for address in addresses if address and not re.match(r"[a-z]+:", address)]
 
 
 def anchors(path: Path) -> set[str]:
     """Anchors of the headings of a page, as GitHub and mkdocs spell them."""
     tokens = MarkdownIt().parse(path.read_text(encoding="utf-8"))
-    titles = [tokens[i + 1].content for i, one in enumerate(tokens) if one.type == "heading_open"]
+    titles = [
+        tokens[index + 1].content
+        for index, token in enumerate(tokens)
+        if token.type == "heading_open"
+    ]
     return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    page, dead = ROOT / name, []
+    page = ROOT / name
+    dead = []
     for target in targets(page):
         file, _, anchor = target.partition("#")
         path = ROOT / file if file else page

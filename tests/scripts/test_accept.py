@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 
 from scripts import accept
 
-OLD, NEW = {"code": "old", "seed": 0}, {"code": "new", "seed": 0}
+OLD = {"code": "old", "seed": 0}
+NEW = {"code": "new", "seed": 0}
 FILE = "results/x/params.json"
 
 

@@ -50,9 +50,9 @@ def launch(folder: Path, script: str = "scripts/python", path: str = "", **envir
 
 def test_the_environment_of_the_repository_comes_first(repository: Path) -> None:
     python = make_program(repository / ".venv/bin/python")
-    other = make_program(repository.parent / "other/python")
+    on_path = make_program(repository.parent / "other/python")
     expected = f"{python}|{repository}/src|stages/train.py --name two words"
-    assert launch(repository, path=str(other.parent)) == expected
+    assert launch(repository, path=str(on_path.parent)) == expected
 
 
 @pytest.mark.parametrize("place", ["inside", "worktree", "elsewhere"])
@@ -84,8 +84,8 @@ def test_a_script_that_is_called_from_elsewhere_finds_its_own_environment(
 @pytest.mark.parametrize("name", ["python", "python3"])
 def test_else_the_python_of_an_activated_environment_is_taken(repository: Path, name: str) -> None:
     activated = make_program(repository.parent / "activated" / name)
-    shown = launch(repository, path=str(activated.parent), PYTHONPATH="mine")
-    assert shown == f"{activated}|{repository}/src:mine|stages/train.py --name two words"
+    output = launch(repository, path=str(activated.parent), PYTHONPATH="mine")
+    assert output == f"{activated}|{repository}/src:mine|stages/train.py --name two words"
 
 
 def test_without_an_environment_one_line_says_what_to_do(repository: Path) -> None:
@@ -94,8 +94,8 @@ def test_without_an_environment_one_line_says_what_to_do(repository: Path) -> No
     line = launch(repository, path=str(repository / "other"))
     assert line.count("\n") == 0
     assert line.startswith("genlab: error: ")
-    for part in (str(repository / ".venv"), "make setup", "dvc checkout"):
-        assert part in line
+    for text in (str(repository / ".venv"), "make setup", "dvc checkout"):
+        assert text in line
 
 
 @pytest.mark.parametrize("fault", ["dangling", "unfinished", "empty"])
@@ -109,8 +109,8 @@ def test_a_broken_environment_is_named(repository: Path, fault: str) -> None:
         (environment / "bin/python").symlink_to("/nowhere/python3")
     line = launch(repository)
     assert line.count("\n") == 0
-    for part in (f"{environment} has no Python with genlab", "make setup", "dvc checkout"):
-        assert part in line
+    for text in (f"{environment} has no Python with genlab", "make setup", "dvc checkout"):
+        assert text in line
 
 
 @pytest.mark.slow

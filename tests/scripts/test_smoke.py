@@ -59,8 +59,8 @@ def test_what_is_there_is_named_to_be_opened(folder: Path) -> None:
     page.touch()
     (folder / "results").mkdir()
     text = "\n".join(describe_next(folder))
-    for part in (str(page), "make app", "make report"):
-        assert part in text
+    for item in (str(page), "make app", "make report"):
+        assert item in text
 
 
 def test_what_the_models_reconstruct_is_one_line(folder: Path) -> None:

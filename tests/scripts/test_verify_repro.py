@@ -49,8 +49,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def pair(clone: Path, tmp_path: Path) -> Pair:
     """Two equal copies of the clone."""
-    first, second = tmp_path / "first", tmp_path / "deeper" / "second"
-    return shutil.copytree(clone, first), shutil.copytree(clone, second)
+    first = shutil.copytree(clone, tmp_path / "first")
+    second = shutil.copytree(clone, tmp_path / "deeper" / "second")
+    return first, second
 
 
 def test_equal_clones_pass_and_only_written_files_count(

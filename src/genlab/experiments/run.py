@@ -43,7 +43,9 @@ def run_pending(
     ]
     failures: list[str] = []
     with ThreadPoolExecutor(jobs) as pool, progress(total=len(pending), unit="run") as bar:
-        experiments = {pool.submit(run_experiment, one): one for one in pending}
+        experiments = {
+            pool.submit(run_experiment, experiment): experiment for experiment in pending
+        }
         try:
             for future in as_completed(experiments):
                 try:
