@@ -26,13 +26,9 @@ DECIDING = {
     "a tool's docstring": (f"{AGENT}/tools/files.py", '    """Read a', '    """Show a'),
     "a recipe's description": (f"{AGENT}/architecture/training.py", "peak learning rate", "rate"),
     "the template": (f"{AGENT}/templates/model.py.j2", "super().__init__()", "super().__init__( )"),
-    "the evaluator": (f"{AGENT}/evaluator/judge.py", "PROBED = 500", "PROBED = 400"),
+    "the evaluator": (f"{AGENT}/evaluator/judge.py", "PROBE_ITEMS = 500", "PROBE_ITEMS = 400"),
     "the guest": (f"{AGENT}/evaluator/guest/jobs.py", "CHUNK = 250", "CHUNK = 125"),
-    "random search": (
-        f"{AGENT}/planning/search.py",
-        "DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3",
-        "DEBUG_DEPTH, TRAINING_SHARE = 0.4, 3",
-    ),
+    "random search": (f"{AGENT}/planning/search.py", "DEBUG_SHARE = 0.5", "DEBUG_SHARE = 0.4"),
 }
 OTHER = {
     "the command line": f"{AGENT}/cli.py",

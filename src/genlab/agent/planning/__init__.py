@@ -1,1 +1,1 @@
-"""Who proposes the next attempt: a language model or random search, and its prompts."""
+"""Planners, which propose the next attempt (a language model or random search), and prompts."""

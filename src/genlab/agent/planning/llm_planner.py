@@ -1,4 +1,4 @@
-"""A language model as planner: what it is asked, and how its answers are read."""
+"""A language model as planner: its questions, and how its answers become drafts."""
 
 import difflib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from genlab.agent.architecture.schema import (
     parse_config,
 )
 from genlab.agent.architecture.template import count_parameters
-from genlab.agent.architecture.training import parse_training, recipe_schema
+from genlab.agent.architecture.training import Training, parse_training, recipe_schema
 from genlab.agent.config import Problem
 from genlab.agent.library import modules
 from genlab.agent.library.toolbox import Toolbox
@@ -41,9 +41,9 @@ SMALL_PROMPT_TOKENS = 4000  # of a model whose context is 8,192 tokens
 
 
 class LLMPlanner(Planner):
-    """A language model proposes; search stands in where it gives no usable answer.
+    """Propose by a language model, and by random search where it gives no usable answer.
 
-    small: a model that needs a schema with few layer types, such as the embedded one.
+    small: whether the model needs a schema with few layer types, such as the embedded one.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class LLMPlanner(Planner):
         self.schema = proposal_schema(problem, small=small)
 
     def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft | None:
-        """The next attempt. Raises what the backend raises but for an `LLMFailure`.
+        """Propose the next attempt; None where the model wants to stop.
 
-        A wish to stop counts from `patience` attempts on.
+        It may stop after `patience` attempts. Raises what the backend raises, except `LLMFailure`.
         """
         settings = self.problem.settings
         notes = list[str]()
-        before = [*attempts, *pending]
-        kind, parent, _ = choose_parent(settings, attempts, len(before))
+        earlier = [*attempts, *pending]
+        kind, parent, _ = choose_parent(settings, attempts, len(earlier))
         messages = self._prompt(attempts, pending, kind, parent)
         self.review = Review()
         for _ in range(settings.params.max_repairs + 1):
@@ -72,15 +72,15 @@ class LLMPlanner(Planner):
             except LLMFailure as error:
                 notes.append(f"no proposal: {error.reason}")
                 break
-            stated = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
-            self.review = Review.model_validate(stated)
-            if stated.get("decision") == "stop":
+            proposal = answer.parsed.model_dump(by_alias=True) if answer.parsed else {}
+            self.review = Review.model_validate(proposal)
+            if proposal.get("decision") == "stop":
                 if len(attempts) >= settings.params.patience:
                     return None
                 notes.append(f"the planner wants to stop after {len(attempts)} attempts")
             try:
-                fields, remarks = self._read(stated, parent)
-                self._check(fields["design"], fields.get("code", ""), before)
+                fields, remarks = self._read(proposal, parent)
+                self._check(fields["design"], fields.get("code", ""), earlier)
             except GenlabError as error:
                 notes.append(f"proposal refused: {error}")
                 if messages[-2]["content"] == answer.text:
@@ -93,9 +93,9 @@ class LLMPlanner(Planner):
                 ]
                 continue
             design = fields.pop("design")
-            fields |= {"kind": kind, "origin": "llm", "change": stated["change"]}
+            fields |= {"kind": kind, "origin": "llm", "change": proposal["change"]}
             fields["notes"] = [*notes, *remarks]
-            return make_draft(len(before) + 1, design, parent, **fields)
+            return make_draft(len(earlier) + 1, design, parent, **fields)
         return self.search(attempts, pending).model_copy(update={"notes": notes})
 
     def _prompt(
@@ -105,10 +105,11 @@ class LLMPlanner(Planner):
         kind: str,
         parent: Attempt | None,
     ) -> list[Message]:
+        """Write the question for a proposal, with as much history as its limit allows."""
         settings = self.problem.settings
-        tokens = settings.params.max_prompt_tokens
+        max_tokens = settings.params.max_prompt_tokens
         if self.small:
-            tokens = min(tokens, SMALL_PROMPT_TOKENS)
+            max_tokens = min(max_tokens, SMALL_PROMPT_TOKENS)
         system = f"{ROLE}\n{SMALL_ANSWER if self.small else ANSWER}"
         head = "\n".join(
             [describe_problem(self.problem, small=self.small), FORMAT[self.problem.task]]
@@ -123,8 +124,8 @@ class LLMPlanner(Planner):
             tokens_spent = spent["tokens_in"] + spent["tokens_out"]
             used = len(attempts) + len(pending)
             task = f"{describe_progress(self.problem, used, tokens_spent)}\n{task}"
-        room = tokens * CHARACTERS_PER_TOKEN - len(system + head + task)
-        history = describe_history(attempts, settings.goal, room, small=self.small)
+        max_length = max_tokens * CHARACTERS_PER_TOKEN - len(system + head + task)
+        history = describe_history(attempts, settings.goal, max_length, small=self.small)
         return [
             {"role": "system", "content": system},
             {"role": "user", "content": f"{head}\n\n{history}\n\n{task}"},
@@ -135,23 +136,18 @@ class LLMPlanner(Planner):
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def _read(
-        self, stated: dict[str, Any], parent: Attempt | None
+        self, proposal: dict[str, Any], parent: Attempt | None
     ) -> tuple[dict[str, Any], list[str]]:
-        """Fields of the draft in an answer, and remarks. Raises a GenlabError for the planner."""
-        recipe, remarks = drop_fixed(stated["eval_config"])
+        """Return the fields of a proposal's draft, and notes on what was left out.
+
+        Raises a GenlabError, which is sent back to the model, where it cannot be used.
+        """
+        recipe, remarks = drop_fixed(proposal["eval_config"])
         training = parse_training(recipe)
-        if code := stated.get("code"):
-            name = modules.find_class(code)
-            module = modules.Module(source=code, class_name=name, origin=modules.PLANNER)
-            if fault := modules.inspect(self.toolbox, module).failure:
-                raise GenlabError(f"code: {fault}")
-            modules.remember(self.toolbox, module)
-            changed = count_changes(self._read_code(parent), code) if parent else []
-            design = ModelConfig(name="Model"), training
-            fields = {"design": design, "code": code, "model_name": name, "difference": changed}
-            return fields, remarks
-        if stated["model_config"]:
-            config = parse_config(stated["model_config"], self.problem.task)
+        if code := proposal.get("code"):
+            return self._read_module(code, training, parent), remarks
+        if proposal["model_config"]:
+            config = parse_config(proposal["model_config"], self.problem.task)
             return {"design": (config, training)}, remarks
         code = self._read_code(parent) if parent else ""
         if parent is None or not code:
@@ -159,41 +155,54 @@ class LLMPlanner(Planner):
         design = parent.design[0], training
         return {"design": design, "code": code, "model_name": parent.model_name}, remarks
 
-    def _check(self, design: Design, code: str, before: Sequence[Draft]) -> None:
+    def _read_module(self, code: str, training: Training, parent: Attempt | None) -> dict[str, Any]:
+        """Inspect the code of a proposal; return the fields of its draft."""
+        name = modules.find_class(code)
+        module = modules.Module(source=code, class_name=name, origin=modules.PLANNER)
+        if fault := modules.inspect(self.toolbox, module).failure:
+            raise GenlabError(f"code: {fault}")
+        modules.remember(self.toolbox, module)
+        return {
+            "design": (ModelConfig(name="Model"), training),
+            "code": code,
+            "model_name": name,
+            "difference": count_changes(self._read_code(parent), code) if parent else [],
+        }
+
+    def _check(self, design: Design, code: str, earlier: Sequence[Draft]) -> None:
         """Raise a GenlabError for a design that was tried, or has too many parameters."""
         problem = self.problem
         config = design[0]
         if not config.parts:
-            return  # code was inspected, and the evaluator knows what it has trained
-        if not all(find_differences(draft.design, design) for draft in before if draft.config):
+            return  # code was inspected, and a module that was trained before is not trained again
+        if not all(find_differences(draft.design, design) for draft in earlier if draft.config):
             raise GenlabError("this config was tried already; change it")
         if not code and not has_custom(config):
-            most = problem.settings.budget.max_parameters
+            limit = problem.settings.budget.max_parameters
             count = count_parameters(config, problem.shape, problem.outputs, problem.task)
-            if count > most:
-                raise GenlabError(f"it has {count:,} parameters, at most {most:,} are allowed")
+            if count > limit:
+                raise GenlabError(f"it has {count:,} parameters, at most {limit:,} are allowed")
 
 
 def count_changes(before: str, after: str) -> list[str]:
-    """How many lines of code were added and removed, in a line."""
+    """Count the lines of code that were added and removed, in words."""
     matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), False)
-    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
     removed = sum(end - start for _, start, end, _, _ in changes)
     added = sum(end - start for _, _, _, start, end in changes)
     return [f"code: {added} lines added, {removed} removed"]
 
 
 def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
-    """The answer to a question for a proposal, with the JSON schema of the task's configs.
+    """Make the pydantic class of a proposal, with the JSON schema of the task's configs.
 
     Every property is required in the schema that is sent: small models under a grammar leave
     optional ones out.
     """
-    shape = config_schema(problem.task, small=small)
-    optional = {"anyOf": [shape, {"type": "null"}]}
-    config = Annotated[
-        dict[str, Any] | None, WithJsonSchema(shape if small else optional)
-    ]  # fmt: skip
+    schema = config_schema(problem.task, small=small)
+    if not small:
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    config = Annotated[dict[str, Any] | None, WithJsonSchema(schema)]
     training = Annotated[dict[str, Any], WithJsonSchema(recipe_schema(problem.task, small=small))]
     fields: dict[str, Any] = {
         "change": (str, Field("", max_length=600, description="what changes, and why")),
@@ -201,19 +210,14 @@ def proposal_schema(problem: Problem, *, small: bool) -> type[BaseModel]:
         "eval_config": (training, Field(default_factory=dict, description="how it is trained")),
     }
     if not small:
-        review = {
-            name: (field.annotation, field) for name, field in Review.model_fields.items()
-        }  # fmt: skip
+        review = {name: (field.annotation, field) for name, field in Review.model_fields.items()}
         decision: Any = Literal["go on", "stop"]
-        length = modules.MAX_CODE
+        code = Field("", max_length=modules.MAX_CODE, description="a whole Python file, or empty")
         fields = {
             **review,
             "decision": (decision, Field("go on")),
             **fields,
-            "code": (
-                str,
-                Field("", max_length=length, description="a whole Python file, or empty"),
-            ),
+            "code": (str, code),
         }
     return create_model(
         "Proposal",

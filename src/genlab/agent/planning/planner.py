@@ -1,4 +1,4 @@
-"""Who proposes the next attempt; here random search does."""
+"""The planner that proposes by random search, and the drafts that planners make."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,9 @@ from genlab.agent.registry import Attempt, Design, Draft, Review
 
 
 class Planner:
-    """Random search over the policy of the tree: drafts, then random changes of the best.
+    """Propose by random search: drafts first, then random changes by the policy of the tree.
 
-    review: of the latest attempt, by the last call of `propose`.
+    review: what the last call of `propose` said about the latest attempt.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -20,14 +20,14 @@ class Planner:
         self.review = Review()
 
     def propose(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft | None:
-        """The next attempt; pending: proposals of this round that are not evaluated yet.
+        """Propose the next attempt; None where the planner has nothing left to try.
 
-        None where the planner has nothing left to try.
+        pending: proposals of this round that are not evaluated yet.
         """
         return self.search(attempts, pending)
 
     def search(self, attempts: Sequence[Attempt], pending: Sequence[Draft]) -> Draft:
-        """A random proposal. Raises a GenlabError where no further network is small enough."""
+        """Draw a random proposal. Raises a GenlabError where no new network is small enough."""
         number = len(attempts) + len(pending)
         kind, parent, rng = choose_parent(self.problem.settings, attempts, number)
         tried = [attempt.design for attempt in (*attempts, *pending) if attempt.config]
@@ -36,19 +36,19 @@ class Planner:
         return make_draft(number + 1, design, parent, change=change, kind=kind, origin="search")
 
 
-def make_draft(number: int, design: Design, parent: Attempt | None, **stated: Any) -> Draft:
-    """The draft of attempt `number`. stated: its kind, origin, change and notes."""
+def make_draft(number: int, design: Design, parent: Attempt | None, **fields: Any) -> Draft:
+    """Make the draft of attempt `number`. fields: its kind, origin, change and others of Draft."""
     config = design[0].model_dump(mode="json")
     training = design[1].model_dump(mode="json")
-    fields = {
+    derived = {
         "model_name": config["name"],
         "config": config if design[0].parts else {},
         "difference": find_differences(parent.design, design) if parent else [],
     }
     parent_id = parent.run_id if parent else ""
-    return Draft(number=number, parent=parent_id, training=training, **(fields | stated))
+    return Draft(number=number, parent=parent_id, training=training, **(derived | fields))
 
 
 def find_differences(before: Design, after: Design) -> list[str]:
-    """What a design changes in architecture and training recipe of another one."""
+    """List what a design changes in architecture and training recipe of another one."""
     return compare_configs(before[0], after[0], before[1], after[1])

@@ -1,7 +1,7 @@
-"""What prompts are made of: the problem, the contract of a class, the history of attempts.
+"""The texts of prompts: the problem, the contract of a class, the history of attempts.
 
-Prompts depend on what is recorded of earlier attempts alone, never on clocks, folders or limits: a
-run that is resumed asks the same questions, which its journal answers.
+Prompts depend only on the records of earlier attempts, never on clocks, folders or limits: a run
+that is resumed asks the same questions, which its journal answers.
 """
 
 import json
@@ -16,7 +16,7 @@ from genlab.agent.library.modules import describe_contract
 from genlab.agent.registry import Attempt
 
 CHARACTERS_PER_TOKEN = 4  # of English and JSON, roughly
-MOST_CLASSES = 10  # whose recall is shown; of more, the lowest
+MAX_CLASSES = 10  # whose recall is shown; of more classes, the lowest recalls
 CURVE_POINTS = 8
 
 ROLE = """You are a researcher who designs neural networks in PyTorch. Architecture and training
@@ -58,20 +58,20 @@ TASKS = {
 
 
 def describe_problem(problem: Problem, *, small: bool = False) -> str:
-    """Goal, data, budget, contract and reference models, for prompts.
+    """Describe goal, data, budget, contract and reference models.
 
-    small: for a model whose context is short, without what it cannot use.
+    small: for a model with a short context, without what it cannot use.
     """
     settings = problem.settings
     goal = settings.goal
     budget = settings.budget
-    apart = quote_unenforced(goal)
+    unenforced = quote_unenforced(goal)
     channels, height, width = problem.shape
     train, validation = problem.sizes
     classes = f"{problem.classes} classes" if problem.task == "classify" else "no labels are needed"
     lines = [
         f"The user's words: {goal.text}",
-        *([f"Enforced by no number, and wanted all the same: {apart}."] if apart else []),
+        *([f"Enforced by no number, and wanted all the same: {unenforced}."] if unenforced else []),
         f"Goal: {goal.description}. It is met where the 95 % lower bound of the mean over"
         f" {settings.params.confirmation_seeds} new seeds, and over items, reaches it.",
         f"Data: {goal.dataset}, images of {channels} x {height} x {width} in [0, 1], {classes};"
@@ -90,9 +90,9 @@ def describe_problem(problem: Problem, *, small: bool = False) -> str:
 
 
 def describe_references(problem: Problem) -> str:
-    """Reference models with their standard errors, and those that meet the goal already."""
+    """List reference models with their standard errors, and which meet the goal already."""
     goal = problem.settings.goal
-    shown = []
+    references = []
     for name, metrics in problem.references.items():
         if goal.metric not in metrics:
             continue
@@ -101,17 +101,17 @@ def describe_references(problem: Problem) -> str:
             words += f" ± {error:.2g} ({count_seeds(metrics.get('trainings', 1))})"
         if goal.score(metrics[goal.metric]) >= goal.score(goal.threshold):
             words += ", which reaches the threshold already"
-        shown.append(words)
-    return f"Reference models, same data and judge: {'; '.join(shown) or 'none'}."
+        references.append(words)
+    return f"Reference models, same data and judge: {'; '.join(references) or 'none'}."
 
 
 def count_seeds(count: int) -> str:
-    """So many seeds, in words."""
+    """Write a number of seeds: 1 seed, 2 seeds."""
     return f"{count} seed{'s' * (count != 1)}"
 
 
 def describe_likelihood(problem: Problem) -> str:
-    """Order, offsets and components of the likelihood that a decoder parametrises."""
+    """Describe the likelihood that a decoder parametrises, and the order of its parameters."""
     channels = problem.shape[0]
     links = channels * (channels - 1) // 2
     chain = " Each channel's mean gains tanh(link) times the earlier channels." if links else ""
@@ -125,41 +125,44 @@ def describe_likelihood(problem: Problem) -> str:
 
 
 def describe_progress(problem: Problem, attempts: int, tokens: float) -> str:
-    """Attempts used and left, and tokens spent of those allowed."""
+    """State attempts used and left, and tokens spent of those allowed."""
     params = problem.settings.params
     spent = f"{tokens:,.0f} tokens"
     if params.max_tokens:
         spent += f" of {params.max_tokens:,}"
-    left = params.max_iterations - attempts
-    return f"Attempts: {attempts} of {params.max_iterations} used, {left} left. Spent: {spent}."
+    remaining = params.max_iterations - attempts
+    return (
+        f"Attempts: {attempts} of {params.max_iterations} used, {remaining} left. Spent: {spent}."
+    )
 
 
 def describe_task(kind: str, parent: Attempt | None, code: str = "") -> str:
-    """What is to be proposed, with config, recipe and code of the attempt that it changes."""
+    """State what to propose, with config, recipe and code of the attempt to change."""
     if parent is None:
         return TASKS[kind]
-    stated = {"model_config": parent.config or None, "eval_config": parent.training}
-    lines = [TASKS[kind].format(parent=parent.number, failure=parent.failure), json.dumps(stated)]
+    design = {"model_config": parent.config or None, "eval_config": parent.training}
+    lines = [TASKS[kind].format(parent=parent.number, failure=parent.failure), json.dumps(design)]
     if code:
         lines.append(f"```python\n{code.rstrip()}\n```")
     return "\n".join(lines)
 
 
 def describe_history(
-    attempts: Sequence[Attempt], goal: Goal, room: int, *, small: bool = False
+    attempts: Sequence[Attempt], goal: Goal, max_length: int, *, small: bool = False
 ) -> str:
-    """Every attempt, newest last; the oldest are shortened first to fit `room` characters.
+    """Describe every attempt, newest last; shorten the oldest to fit `max_length` characters.
 
     small: without seconds, so that a run of a fixed seed asks the same on any machine.
     """
     if not attempts:
         return "Nothing has been tried yet."
     numbers = {attempt.run_id: attempt.number for attempt in attempts}
-    lines = [_line(attempt, goal, numbers, whole=True, small=small) for attempt in attempts]
+    lines = [_write_line(attempt, goal, numbers, full=True, small=small) for attempt in attempts]
     for position, attempt in enumerate(attempts):
-        if sum(map(len, lines)) > room:
-            lines[position] = _line(attempt, goal, numbers, whole=False, small=small)
-    if curve := [] if small else describe_curve(attempts[-1]):
+        if sum(map(len, lines)) > max_length:
+            lines[position] = _write_line(attempt, goal, numbers, full=False, small=small)
+    curve = [] if small else describe_curve(attempts[-1])
+    if curve:
         lines.append(f"Training loss of the latest: {' '.join(curve)}")
     if attempts[-1].analysis:
         lines.append(f"On its code: {attempts[-1].analysis}")
@@ -167,25 +170,25 @@ def describe_history(
 
 
 def describe_curve(attempt: Attempt) -> list[str]:
-    """A few points of the first seed's training loss."""
+    """Write a few points of the first seed's training loss."""
     curve = attempt.seeds[0].get("curve", []) if attempt.seeds else []
     return [f"{value:.3g}" for value in curve[:: max(1, len(curve) // CURVE_POINTS)]]
 
 
 def describe(attempt: Attempt, goal: Goal, *, small: bool = False) -> str:
-    """The numbers of an attempt with their standard errors, or why there are none."""
+    """Describe the numbers of an attempt with their standard errors, or its failure."""
     if attempt.failure:
         return f"failed: {attempt.failure}"
     words = []
     for metric in (goal.metric, "macro_f1", "val_loss", "train_loss", "kl"):
-        measured = estimate(attempt.seeds, metric)
-        if measured is not None and (metric == goal.metric or not small):
-            words.append(f"{metric} {_show(measured)}")
+        over_seeds = estimate(attempt.seeds, metric)
+        if over_seeds is not None and (metric == goal.metric or not small):
+            words.append(f"{metric} {_write_estimate(over_seeds)}")
     words.append(count_seeds(len(attempt.seeds)))
-    if attempt.confirmation and (measured := estimate(attempt.confirmation, goal.metric)):
-        words.append(f"on {measured.trainings} new seeds {_show(measured)}")
-    verdict = attempt.verdict or judge_attempt(attempt, goal)
-    words.append(verdict)
+    confirmed = estimate(attempt.confirmation, goal.metric) if attempt.confirmation else None
+    if confirmed is not None:
+        words.append(f"on {confirmed.trainings} new seeds {_write_estimate(confirmed)}")
+    words.append(attempt.verdict or judge_attempt(attempt, goal))
     if attempt.parameters:
         words.append(f"{attempt.parameters:,} parameters")
     if not small:
@@ -195,7 +198,7 @@ def describe(attempt: Attempt, goal: Goal, *, small: bool = False) -> str:
 
 
 def describe_cost(attempt: Attempt) -> list[str]:
-    """Multiply-adds, seconds of a training, and the seeds that the clock has cut."""
+    """Describe multiply-adds, seconds of a training, and the seeds that the clock has cut."""
     words = []
     if adds := attempt.metrics_summary.get("multiply_adds"):
         words.append(f"{adds / 1e6:.3g} M multiply-adds")
@@ -208,33 +211,34 @@ def describe_cost(attempt: Attempt) -> list[str]:
 
 
 def describe_recall(attempt: Attempt) -> list[str]:
-    """Recall per class, in per cent, of the first seed; of many classes the lowest."""
+    """Describe the recall per class of the first seed, in per cent; of many classes the lowest."""
     recall = attempt.seeds[0].get("recall") or [] if attempt.seeds else []
     if not recall:
         return []
-    if len(recall) <= MOST_CLASSES:
+    if len(recall) <= MAX_CLASSES:
         return [f"recall in % by class {' '.join(f'{100 * share:.0f}' for share in recall)}"]
-    lowest = sorted(range(len(recall)), key=recall.__getitem__)[: MOST_CLASSES // 2]
+    lowest = sorted(range(len(recall)), key=recall.__getitem__)[: MAX_CLASSES // 2]
     return [f"lowest recall {', '.join(f'class {k} {100 * recall[k]:.0f} %' for k in lowest)}"]
 
 
-def _show(measured: Estimate) -> str:
-    error = f" ± {measured.error:.2g}" if measured.error else ""
-    return f"{measured.mean:.4f}{error}"
+def _write_estimate(over_seeds: Estimate) -> str:
+    error = f" ± {over_seeds.error:.2g}" if over_seeds.error else ""
+    return f"{over_seeds.mean:.4f}{error}"
 
 
-def _line(
-    attempt: Attempt, goal: Goal, numbers: dict[str, int], *, whole: bool, small: bool
+def _write_line(
+    attempt: Attempt, goal: Goal, numbers: dict[str, int], *, full: bool, small: bool
 ) -> str:
+    """Describe an attempt in one line of the history; numbers: of attempts by their run_id."""
     parent = f" of {numbers[attempt.parent]}" if attempt.parent in numbers else ""
-    measured = describe(attempt, goal, small=small)
-    parts = [f"{attempt.number} ({attempt.kind or 'tool'}{parent}): {measured}"]
+    description = describe(attempt, goal, small=small)
+    parts = [f"{attempt.number} ({attempt.kind or 'tool'}{parent}): {description}"]
     if attempt.change:
-        parts.append(f"change: {attempt.change if whole else attempt.change[:100]}")
+        parts.append(f"change: {attempt.change if full else attempt.change[:100]}")
     lesson = attempt.review.get("lesson") or attempt.review.get("sentence")
     if lesson:
-        parts.append(f"lesson: {lesson if whole else lesson[:100]}")
-    if whole:
+        parts.append(f"lesson: {lesson if full else lesson[:100]}")
+    if full:
         parts += [
             f"{name}: {attempt.review[name]}"
             for name in ("strengths", "weaknesses")

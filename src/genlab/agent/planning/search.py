@@ -1,6 +1,7 @@
 """The policy of the tree of attempts (AIDE, Jiang et al. 2025), and random search over networks."""
 
 import json
+import math
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,14 +13,18 @@ from genlab.agent.config import Problem, Settings
 from genlab.agent.registry import Attempt, Design
 from genlab.core.errors import GenlabError
 
-DEBUG_SHARE, DEBUG_DEPTH, TRAINING_SHARE = 0.5, 3, 0.35
+DEBUG_SHARE = 0.5  # probability that a failed leaf is debugged where there is one
+DEBUG_DEPTH = 3
+TRAINING_SHARE = 0.35  # probability that a change is one of the recipe
 TRIES = 100  # proposals that are drawn until one can be assembled
 WIDTHS = ("out_channels", "out_features", "hidden_size")
-FIRST_WIDTHS, HIDDEN = (8, 12, 16, 24, 32), (32, 64, 96, 128, 192, 256)
+FIRST_WIDTHS = (8, 12, 16, 24, 32)
+HIDDEN = (32, 64, 96, 128, 192, 256)
 ACTIVATIONS = ("ReLU", "GELU", "SiLU", "LeakyReLU", "Mish", "Hardswish")
 NORMS = ("BatchNorm2d", "BatchNorm2d", "GroupNorm", "Identity")
 CHANGES = ("insert", "insert", "remove", "widths", "widths", "kernel", "activation", "norm")
-KINDS, POOLS = ("plain", "residual", "depthwise"), ("MaxPool2d", "MaxPool2d", "AvgPool2d")
+KINDS = ("plain", "residual", "depthwise")
+POOLS = ("MaxPool2d", "MaxPool2d", "AvgPool2d")
 TRAINING: dict[str, tuple[Any, ...]] = {
     "optimiser": ("adamw", "adamw", "adamw", "adam", "nadam", "radam"),
     "lr": (5e-4, 1e-3, 1.5e-3, 2e-3, 3e-3, 4e-3, 6e-3, 1e-2), "warmup": (0.0, 0.05, 0.1, 0.2),
@@ -33,99 +38,106 @@ TRAINING: dict[str, tuple[Any, ...]] = {
 def choose_parent(
     settings: Settings, attempts: Sequence[Attempt], number: int
 ) -> tuple[str, Attempt | None, random.Random]:
-    """What attempt `number` (from 0) is to be, which one it changes, and its random generator.
+    """Choose the kind of attempt `number` (from 0) and its parent; also return its generator.
 
-    Drafts until there are `drafts`; then with some probability a failed leaf is debugged, at most
-    three times in a row; else the attempt with the best mean is improved.
+    The kind is draft until there are `drafts`. Then with some probability a failed leaf is
+    debugged, at most DEBUG_DEPTH times in a row; else the attempt with the best mean is improved.
     """
-    rng, goal = random.Random(f"{settings.seed}:{number}"), settings.goal
-    usable = [attempt for attempt in attempts if attempt.kind]  # others were called by hand
-    if sum(not each.parent for each in usable) < settings.params.drafts:
+    rng = random.Random(f"{settings.seed}:{number}")
+    goal = settings.goal
+    nodes = [attempt for attempt in attempts if attempt.kind]  # others were called by hand
+    if sum(not node.parent for node in nodes) < settings.params.drafts:
         return "draft", None, rng
-    known, parents = {each.run_id: each for each in usable}, {each.parent for each in usable}
+    by_id = {node.run_id: node for node in nodes}
+    parents = {node.parent for node in nodes}
 
-    def depth(attempt: Attempt | None) -> int:
-        return 1 + depth(known.get(attempt.parent)) if attempt and attempt.failure else 0
+    def count_failures(node: Attempt | None) -> int:
+        """Number of failed attempts in a row that end with this one."""
+        return 1 + count_failures(by_id.get(node.parent)) if node and node.failure else 0
 
-    broken = [x for x in usable if x.run_id not in parents and 0 < depth(x) <= DEBUG_DEPTH]
-    measured = [each for each in usable if each.values(goal.metric)]
+    leaves = [node for node in nodes if node.run_id not in parents]
+    broken = [node for node in leaves if 0 < count_failures(node) <= DEBUG_DEPTH]
+    measured = [node for node in nodes if node.values(goal.metric)]
     if broken and (not measured or rng.random() < DEBUG_SHARE):
         return "debug", rng.choice(broken), rng
-    best = max(measured, key=lambda each: goal.score(each.mean(goal.metric)), default=None)
+    best = max(measured, key=lambda node: goal.score(node.mean(goal.metric)), default=None)
     return "improve" if best else "draft", best, rng
 
 
 def draw_proposal(
     problem: Problem, parent: Design | None, rng: random.Random, tried: Sequence[Design] = ()
 ) -> tuple[Design, str]:
-    """A random draft, or one random change of the parent, and the change in a sentence.
+    """Draw a random draft, or one random change of the parent; return it and the change in words.
 
-    It is none of those tried, and the template assembles it within the limit on parameters. A
-    parent that no change brings to that is given up for a draft. Raises a GenlabError where no
-    draft is small enough.
+    The design is none of those tried, and the template assembles it within the limit on parameters.
+    After TRIES changes of the parent that fail this, a draft is drawn. Raises a GenlabError where
+    no draft is small enough.
     """
-    usable = parent and parent[0].parts and not has_custom(parent[0])
+    can_change = parent and parent[0].parts and not has_custom(parent[0])
     for tries in range(2 * TRIES):
         training = parent[1] if parent else Training()
-        if parent is None or not usable or tries >= TRIES:
-            config, training = _draft(problem, rng), _draw_training(problem, rng)
+        if parent is None or not can_change or tries >= TRIES:
+            config = _draft(problem, rng)
+            training = _draw_training(problem, rng)
             change = "a random draft"
         elif rng.random() < TRAINING_SHARE:
+            config = parent[0]
             drawn = _draw_training(problem, rng)
-            config, (training, change) = parent[0], _change_training(training, drawn, rng)
+            training, change = _change_training(training, drawn, rng)
         else:
             config, change = _change_config(parent[0], rng)
         fitting = _fit(config, problem)
         if fitting and (fitting, training) not in (parent, *tried):
             return (fitting, training), change
-    most = problem.settings.budget.max_parameters
-    raise GenlabError(f"max_parameters: no further network was found with at most {most:,}")
+    limit = problem.settings.budget.max_parameters
+    raise GenlabError(f"max_parameters: no further network was found with at most {limit:,}")
 
 
 def _fit(config: ModelConfig, problem: Problem) -> ModelConfig | None:
-    """The config with widths that the limit allows; None where it cannot be assembled."""
-    task, shape, most = problem.task, problem.shape, problem.settings.budget.max_parameters
-    if len(config.parts) < (1 if task == "classify" else 2):  # a change left nothing of one
+    """Reduce widths to what the limit allows; return None where the config cannot be assembled."""
+    shape = problem.shape
+    limit = problem.settings.budget.max_parameters
+    if len(config.parts) < (1 if problem.task == "classify" else 2):  # a change removed all layers
         return None
     for _ in range(20):
         parts = {name: _copy(layers) for name, layers in config.parts.items()}
-        for name, each in parts.items():
-            _set_groups(each, shape[0] if name != "decoder" else config.latent_dim)
-        config = config.model_copy(update={name: tuple(each) for name, each in parts.items()})
+        for name, layers in parts.items():
+            _set_groups(layers, shape[0] if name != "decoder" else config.latent_dim)
+        config = config.model_copy(update={name: tuple(layers) for name, layers in parts.items()})
         try:
-            count = count_parameters(config, shape, problem.outputs, task)
+            count = count_parameters(config, shape, problem.outputs, problem.task)
         except GenlabError:
             return None
-        if count <= most:
+        if count <= limit:
             return config
-        for each in parts.values():
-            _scale(each, max(0.5, 0.95 * (most / count) ** 0.5))
+        for layers in parts.values():
+            _scale(layers, max(0.5, 0.95 * (limit / count) ** 0.5))
     return None
 
 
 def _draft(problem: Problem, rng: random.Random) -> ModelConfig:
-    """Convolutions whose width grows where a pooling follows, then perhaps hidden layers."""
-    shape, classify = problem.shape, problem.task == "classify"
-    act, norm, kind = {"type": rng.choice(ACTIVATIONS)}, rng.choice(NORMS), rng.choice(KINDS)
-    width, side, kernel = rng.choice(FIRST_WIDTHS), min(shape[1:]), rng.choice((3, 3, 3, 5))
+    """Draw convolutions whose width grows with each pooling, then perhaps hidden layers."""
+    classify = problem.task == "classify"
+    side = min(problem.shape[1:])
+    act = {"type": rng.choice(ACTIVATIONS)}
+    norm = rng.choice(NORMS)
+    kind = rng.choice(KINDS)
+    width = rng.choice(FIRST_WIDTHS)
+    kernel = rng.choice((3, 3, 3, 5))
     dropout = rng.choice((0.0, 0.0, 0.1, 0.3, 0.5))
     stages = rng.choice((0, 1, 2, 2, 2, 3, 3) if classify else (1, 2, 2))
     layers = _block("plain", width, kernel, norm, act) if stages else []
     for _ in range(stages):
         if side >= 4:
             layers.append({"type": rng.choice(POOLS), "kernel_size": 2})
-            side, width = side // 2, min(rng.choice((1, 2, 2)) * width, 256)
+            side //= 2
+            width = min(rng.choice((1, 2, 2)) * width, 256)
         for _ in range(rng.randint(1, 2)):
             layers += _block(kind, width, kernel, norm, act)
     if classify:
-        if stages and (pooled := rng.choice((0, 1, 1, 2, 3))):
-            layers.append({"type": "AdaptiveAvgPool2d", "output_size": min(pooled, side)})
-        drop: list[Layer] = [{"type": "Dropout", "p": dropout}] if dropout else []
-        layers += [{"type": "Flatten"}, *(drop if stages else [])]
-        for _ in range(rng.randint(0 if stages else 1, 2)):
-            layers += [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act, *drop]
+        layers += _draw_head(rng, act, side, dropout, has_convolutions=stages > 0)
         return ModelConfig(name="SearchNet", layers=tuple(layers))
-    sides = [-(-each // 2 ** min(stages, 2)) for each in shape[1:]]
+    sides = [math.ceil(length / 2 ** min(stages, 2)) for length in problem.shape[1:]]
     decoder = [{"type": "ConvTranspose2d", "out_channels": width, "kernel_size": sides}, act]
     for _ in range(min(stages, 2)):
         width = max(8, width // rng.choice((1, 2)))
@@ -134,15 +146,31 @@ def _draft(problem: Problem, rng: random.Random) -> ModelConfig:
     return ModelConfig(name="SearchVAE", latent_dim=rng.choice((4, 8, 16, 32, 64)), **parts)
 
 
+def _draw_head(
+    rng: random.Random, act: Layer, side: int, dropout: float, *, has_convolutions: bool
+) -> list[Layer]:
+    """Draw what follows the convolutions of a classifier: pooling, dropout, hidden layers."""
+    layers: list[Layer] = []
+    if has_convolutions:
+        output_size = rng.choice((0, 1, 1, 2, 3))
+        if output_size:
+            layers.append({"type": "AdaptiveAvgPool2d", "output_size": min(output_size, side)})
+    drop: list[Layer] = [{"type": "Dropout", "p": dropout}] if dropout else []
+    layers += [{"type": "Flatten"}, *(drop if has_convolutions else [])]
+    for _ in range(rng.randint(0 if has_convolutions else 1, 2)):
+        layers += [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act, *drop]
+    return layers
+
+
 def _block(kind: str, width: int, kernel: int, norm: str, act: Layer) -> list[Layer]:
     conv = {"type": "Conv2d", "out_channels": width, "kernel_size": kernel, "padding": kernel // 2}
-    normed: Layer = {"type": norm}
+    normalise: Layer = {"type": norm}
     if kind == "residual":
-        return [{"type": "Residual", "layers": [conv, normed, act, conv, normed]}, act]
+        return [{"type": "Residual", "layers": [conv, normalise, act, conv, normalise]}, act]
     if kind == "depthwise":  # _set_groups makes as many groups as there are channels
         point = {"type": "Conv2d", "out_channels": width, "kernel_size": 1}
-        return [conv | {"groups": width}, normed, act, point, normed, act]
-    return [conv, normed, act]
+        return [conv | {"groups": width}, normalise, act, point, normalise, act]
+    return [conv, normalise, act]
 
 
 def _draw_training(problem: Problem, rng: random.Random) -> Training:
@@ -159,9 +187,9 @@ def _draw_training(problem: Problem, rng: random.Random) -> Training:
 
 
 def _suit(values: dict[str, Any]) -> Training:
-    """A recipe whose weight decay suits its optimiser: that of adamw alone is decoupled."""
-    most = 1.0 if values["optimiser"] == "adamw" else 5e-4
-    return Training.model_validate(values | {"weight_decay": min(most, values["weight_decay"])})
+    """Make a recipe whose weight decay suits its optimiser: that of adamw alone is decoupled."""
+    limit = 1.0 if values["optimiser"] == "adamw" else 5e-4
+    return Training.model_validate(values | {"weight_decay": min(limit, values["weight_decay"])})
 
 
 def _change_training(old: Training, drawn: Training, rng: random.Random) -> tuple[Training, str]:
@@ -173,64 +201,74 @@ def _change_training(old: Training, drawn: Training, rng: random.Random) -> tupl
 
 
 def _change_config(config: ModelConfig, rng: random.Random) -> tuple[ModelConfig, str]:
-    part = rng.choice((*config.parts, *(["latent_dim"] if config.latent_dim else [])))
-    factor, kind = rng.choice((0.5, 0.75, 1.5, 2)), rng.choice(CHANGES)
-    if part == "latent_dim":
+    field = rng.choice((*config.parts, *(["latent_dim"] if config.latent_dim else [])))
+    factor = rng.choice((0.5, 0.75, 1.5, 2))
+    kind = rng.choice(CHANGES)
+    if field == "latent_dim":
         latents = max(2, min(256, round(config.latent_dim * factor)))
-        return config.model_copy(update={part: latents}), f"latent_dim becomes {latents}"
-    layers = _copy(config.parts[part])
+        return config.model_copy(update={field: latents}), f"latent_dim becomes {latents}"
+    layers = _copy(config.parts[field])
     if kind == "insert":
-        done = _insert(layers, rng)
+        change = _insert(layers, rng)
     elif kind == "remove":
-        start = rng.randrange(len(layers))
-        end = start + 1
-        while end < len(layers) and layers[end]["type"] in (*NORMS, *ACTIVATIONS, "Dropout"):
-            end += 1
-        done = f"without {' '.join(each['type'] for each in layers[start:end])}"
-        del layers[start:end]
+        change = _remove(layers, rng)
     elif kind == "widths":
         _scale(layers, factor)
-        done = f"widths x {factor:g}"
+        change = f"widths x {factor:g}"
     elif kind == "kernel":
         side = rng.choice((1, 3, 5, 7))
-        if convolutions := [each for each in _walk(layers) if each["type"] == "Conv2d"]:
+        convolutions = [layer for layer in _walk(layers) if layer["type"] == "Conv2d"]
+        if convolutions:
             rng.choice(convolutions).update(kernel_size=side, padding=side // 2)
-        done = f"kernel becomes {side}"
+        change = f"kernel becomes {side}"
     else:
         types = ACTIVATIONS if kind == "activation" else NORMS
-        new = rng.choice(types)
-        for each in _walk(layers):
-            if each["type"] in types:
-                each.clear()
-                each["type"] = new
-        done = f"{kind} becomes {new}"
-    return config.model_copy(update={part: tuple(layers)}), f"{part}: {done}"
+        new_type = rng.choice(types)
+        for layer in _walk(layers):
+            if layer["type"] in types:
+                layer.clear()
+                layer["type"] = new_type
+        change = f"{kind} becomes {new_type}"
+    return config.model_copy(update={field: tuple(layers)}), f"{field}: {change}"
+
+
+def _remove(layers: list[Layer], rng: random.Random) -> str:
+    """Remove a random layer, and the norms, activations and dropout that follow it."""
+    start = rng.randrange(len(layers))
+    end = start + 1
+    while end < len(layers) and layers[end]["type"] in (*NORMS, *ACTIVATIONS, "Dropout"):
+        end += 1
+    change = f"without {' '.join(layer['type'] for layer in layers[start:end])}"
+    del layers[start:end]
+    return change
 
 
 def _insert(layers: list[Layer], rng: random.Random) -> str:
-    used = [each["type"] for each in layers if each["type"] in ACTIVATIONS]
+    """Insert a random block, pooling, dropout or hidden layer, where a block begins."""
+    used = [layer["type"] for layer in layers if layer["type"] in ACTIVATIONS]
     act: Layer = {"type": rng.choice(used or ACTIVATIONS)}
-    widths = [each["out_channels"] for each in _walk(layers) if "out_channels" in each] or [16]
+    widths = [layer["out_channels"] for layer in _walk(layers) if "out_channels" in layer] or [16]
     name = rng.choice((*KINDS, *KINDS, "pooling", "dropout", "hidden layer"))
-    new: dict[str, list[Layer]] = {
+    simple: dict[str, list[Layer]] = {
         "pooling": [{"type": rng.choice(POOLS), "kernel_size": 2}],
         "dropout": [{"type": "Dropout", "p": rng.choice((0.1, 0.2, 0.3, 0.5))}],
         "hidden layer": [{"type": "Linear", "out_features": rng.choice(HIDDEN)}, act],
     }
     ends = (*ACTIVATIONS, *POOLS, "Flatten")  # a block begins after one of these
-    starts = [index for index, each in enumerate(layers, 1) if each["type"] in ends]
-    start, norm = rng.choice(starts or [0]), rng.choice(NORMS)
-    layers[start:start] = new.get(name) or _block(name, rng.choice(widths), 3, norm, act)
+    starts = [index for index, layer in enumerate(layers, 1) if layer["type"] in ends]
+    start = rng.choice(starts or [0])
+    norm = rng.choice(NORMS)
+    layers[start:start] = simple.get(name) or _block(name, rng.choice(widths), 3, norm, act)
     return f"{name} inserted at {start}"
 
 
 def _copy(layers: Sequence[Layer]) -> list[Layer]:
-    """A deep copy in which no layer stands twice."""
+    """Copy layers deeply, so that no object occurs twice in them."""
     return list(json.loads(json.dumps(layers)))
 
 
 def _walk(layers: Sequence[Layer]) -> Iterator[Layer]:
-    """Every layer, those of a Repeat once."""
+    """Yield every layer, those of a Repeat once."""
     for layer in layers:
         yield layer
         for inner in (layer.get("layers", ()), *layer.get("branches", ())):
@@ -244,7 +282,7 @@ def _scale(layers: Sequence[Layer], factor: float) -> None:
 
 
 def _set_groups(layers: Sequence[Layer], channels: int) -> int:
-    """Give depthwise convolutions as many groups and outputs as inputs; returns the channels."""
+    """Give depthwise convolutions as many groups and outputs as inputs; return the channels."""
     for layer in layers:
         if layer.get("groups", 1) > 1 and layer["groups"] == layer.get("out_channels"):
             layer |= {"groups": channels, "out_channels": channels}
