@@ -1,9 +1,9 @@
-"""Answers of language models: JSON, repaired where it is nearly that, and calls of functions."""
+"""Parse answers of language models: JSON, repaired if it is almost valid, and function calls."""
 
 import json
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,8 +15,8 @@ from genlab.core.errors import list_violations
 from genlab.core.text import make_printable, map_strings
 from genlab.llm.dialects import (
     find_fenced,
-    list_text_calls,
-    name_function,
+    normalize_name,
+    parse_text_calls,
     strip_fence,
     strip_thoughts,
 )
@@ -31,7 +31,10 @@ FENCE = re.compile(r"```(?:json)?\n(.*)```", re.DOTALL)
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A function that the model calls; unreadable arguments are {} with the reason in `error`."""
+    """Call of a function by the model.
+
+    Arguments that cannot be parsed are {}, with the reason in `error`.
+    """
 
     id: str
     name: str
@@ -40,25 +43,27 @@ class ToolCall:
 
 
 class MalformedError(Exception):
-    """An answer that does not hold what was asked for; the message is for the model to read."""
+    """The answer does not contain what the prompt asks for; the model reads the message."""
 
 
 class NoObjectError(MalformedError):
-    """An answer without the JSON object that was asked for."""
+    """The answer does not contain the JSON object that the prompt asks for."""
 
 
 def parse(text: str, schema: type[Schema]) -> Schema:
-    """Read the JSON object in `text`, which has to fit `schema`. Raises `MalformedError`.
+    """Parse the JSON object in `text` and validate it against `schema`. Raises `MalformedError`.
 
-    Of a schema with a field `code`, an answer may be the code alone, in a fence.
+    For a schema with a field `code`, an answer may be just the code, in a fence.
     """
-    named = {name for key, field in schema.model_fields.items() for name in (key, field.alias)}
+    names: set[str | None] = set()
+    for key, field in schema.model_fields.items():
+        names.update((key, field.alias))
     try:
         value = read_object(text)
-        if named.isdisjoint(value):  # it would fit a schema in which everything has a default
+        if names.isdisjoint(value):  # it would fit a schema in which every field has a default
             raise NoObjectError(f"it has no JSON object with fields of {schema.__name__}")
     except NoObjectError:
-        code = find_fenced(text) if "code" in named else None
+        code = find_fenced(text) if "code" in names else None
         if code is None:
             raise
         value = {"code": code}
@@ -72,28 +77,32 @@ def parse(text: str, schema: type[Schema]) -> Schema:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The JSON object in `text`, the last of several, with printable strings.
+    """Parse the JSON object in `text`, the last of several, with printable strings.
 
     NaN and infinity, which JSON lacks, are refused. Raises `MalformedError`.
     """
     text = strip_thoughts(text)
     fenced = None if text.lstrip().startswith("{") else FENCE.search(text)
-    text = fenced[1] if fenced else text[max(0, text.find("{")) : text.rfind("}") + 1] or text
+    if fenced:
+        text = fenced[1]
+    else:
+        start = max(0, text.find("{"))
+        text = text[start : text.rfind("}") + 1] or text
     value = None
     try:
         value = json.loads(text, strict=False)  # with line breaks in strings
     except (ValueError, RecursionError):
         with suppress(ValueError, RecursionError):
             value = json_repair.loads(text) if len(text) <= MAX_REPAIR else None
-    several = value if isinstance(value, list) else [value]
-    found = [each for each in several if isinstance(each, dict)]
-    if not found:
+    items = value if isinstance(value, list) else [value]
+    objects = [item for item in items if isinstance(item, dict)]
+    if not objects:
         raise NoObjectError("it has no JSON object")
-    return _clean(found[-1])
+    return _clean(objects[-1])
 
 
 def _clean(value: dict[str, Any]) -> dict[str, Any]:
-    """An object with printable strings. Raises `MalformedError` for one that is no JSON."""
+    """Make the strings of an object printable. Raises `MalformedError` where it is no JSON."""
     _check(value, MAX_DEPTH)
     clean: dict[str, Any] = map_strings(value, make_printable)
     return clean
@@ -102,34 +111,39 @@ def _clean(value: dict[str, Any]) -> dict[str, Any]:
 def _check(value: Any, levels: int) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise MalformedError(f"it has {value}, which is no number of JSON")
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if parts and not levels:
+    children: Iterable[Any] = ()
+    if isinstance(value, dict):
+        children = value.values()
+    elif isinstance(value, list):
+        children = value
+    if children and not levels:
         raise MalformedError(f"it is nested more than {MAX_DEPTH} deep")
-    for part in parts:
-        _check(part, levels - 1)
+    for child in children:
+        _check(child, levels - 1)
 
 
 def read_calls(calls: Any, text: str = "", names: Collection[str] = ()) -> tuple[ToolCall, ...]:
-    """The calls in the field `tool_calls` of a message, or else in its text.
+    """Parse the calls in the field `tool_calls` of a message, or else in its text.
 
-    names: of the functions that may be called. What is no call is left out.
+    names: of the functions that may be called. Entries that are no calls are ignored.
     """
-    found = []
+    parsed = []
     if not calls:
-        calls = list_text_calls(text)
+        calls = parse_text_calls(text)
     for number, call in enumerate(calls if isinstance(calls, list) else (), 1):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             continue
-        arguments, error = dict[str, Any](), ""
-        stated = function.get("arguments") or {}
-        if isinstance(stated, list) and len(stated) == 1:  # of vLLM, with some parsers
-            (stated,) = stated
+        arguments = dict[str, Any]()
+        error = ""
+        value = function.get("arguments") or {}
+        if isinstance(value, list) and len(value) == 1:  # of vLLM, with some parsers
+            (value,) = value
         try:
-            arguments = _clean(stated) if isinstance(stated, dict) else read_object(str(stated))
+            arguments = _clean(value) if isinstance(value, dict) else read_object(str(value))
         except MalformedError as fault:
             error = str(fault)
         id = make_printable(str(call.get("id") or f"call_{number}"))
-        name = name_function(make_printable(function["name"]), names)
-        found.append(ToolCall(id, name, arguments, error))
-    return tuple(found)
+        name = normalize_name(make_printable(function["name"]), names)
+        parsed.append(ToolCall(id, name, arguments, error))
+    return tuple(parsed)

@@ -18,9 +18,9 @@ from genlab.llm.transport import (
     TIMEOUT,
     BoundedClient,
     EndpointError,
+    has_error_body,
     is_url,
     send_request,
-    states_error,
     status_error,
     transport_error,
 )
@@ -28,9 +28,11 @@ from genlab.llm.transport import (
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "none"  # the openai package wants a key; endpoints without keys ignore it
 MAX_BYTES = 8 << 20  # of an answer
-SHORTEST_WAIT, LONGEST_WAIT = 0.5, 8.0  # seconds before a retry, where the service asks for none
-SEED_STEP = 1000  # a fault that comes with a seed comes with it again
-Answer = TypeVar("Answer", bound=BaseModel)
+# Seconds before a retry, where the service does not state them
+SHORTEST_WAIT = 0.5
+LONGEST_WAIT = 8.0
+SEED_STEP = 1000  # a failure that depends on the seed would happen again with the same one
+Body = TypeVar("Body", bound=BaseModel)
 
 
 class Usage(BaseModel):
@@ -40,32 +42,34 @@ class Usage(BaseModel):
     completion_tokens: int = Field(ge=0, le=10**9)
 
 
-def _of_choice(*path: str) -> Any:
+def _choice_field(*path: str) -> Any:
     return Field(None, validation_alias=AliasPath("choices", 0, *path))
 
 
-THOUGHTS = [AliasPath("choices", 0, "message", n) for n in ("reasoning_content", "reasoning")]
+THOUGHTS = [AliasPath("choices", 0, "message", name) for name in ("reasoning_content", "reasoning")]
 
 
 class Completion(BaseModel):
-    """What is read of a chat completion: its first choice; `usage` may be anything."""
+    """First choice of a chat completion; `usage` may be anything."""
 
     message: dict[str, Any] = Field(validation_alias=AliasPath("choices", 0, "message"))
-    content: str | list[Any] | None = _of_choice("message", "content")
+    content: str | list[Any] | None = _choice_field("message", "content")
     thoughts: str | Any = Field(None, validation_alias=AliasChoices(*THOUGHTS))
-    refused: str | None = _of_choice("message", "refusal")
-    finish_reason: str | None = _of_choice("finish_reason")
+    refused: str | None = _choice_field("message", "refusal")
+    finish_reason: str | None = _choice_field("finish_reason")
     usage: Usage | Any = Field(None, union_mode="left_to_right")
     model: str | None = None
 
     @property
     def text(self) -> str:
-        """What the model answers; its thoughts where a server took all of it for such."""
+        """The answer; the thoughts where a server mistook all of the answer for them."""
         content = self.content
-        if isinstance(content, list):  # of parts
-            parts = [part.get("text") for part in content if isinstance(part, dict)]
-            content = "".join(part for part in parts if isinstance(part, str))
-        return content or (self.thoughts if isinstance(self.thoughts, str) else "")
+        if isinstance(content, list):  # of content parts
+            texts = [item.get("text") for item in content if isinstance(item, dict)]
+            content = "".join(text for text in texts if isinstance(text, str))
+        if content:
+            return content
+        return self.thoughts if isinstance(self.thoughts, str) else ""
 
     @property
     def refusal(self) -> str:
@@ -75,7 +79,7 @@ class Completion(BaseModel):
 
 
 class Images(BaseModel):
-    """Answer of image edits and generations: the first image, inline or by address."""
+    """First image of an edit or a generation, inline or by address."""
 
     image: dict[str, Any] = Field(validation_alias=AliasPath("data", 0))
     usage: Any = None
@@ -84,9 +88,9 @@ class Images(BaseModel):
 class Client:
     """Asynchronous client of one endpoint; safe for concurrent requests.
 
-    base_url, api_key: default to OPENAI_BASE_URL (else OpenAI) and the variable `key_name`.
-    Raises a `GenlabError` for an address that is not one, a malformed key, and a missing key of
-    OpenAI.
+    base_url: (default: OPENAI_BASE_URL, or else OpenAI). api_key: (default: the environment
+    variable `key_name`). Raises a GenlabError for a malformed address or key, and for a missing key
+    of OpenAI.
     """
 
     def __init__(
@@ -99,19 +103,17 @@ class Client:
     ) -> None:
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
         if not is_url(self.base_url):
-            raise GenlabError(
-                f"{'base_url' if base_url else 'OPENAI_BASE_URL'} must be an address such as"
-                f" {OPENAI_URL},"
-                f" got {excerpt(repr(self.base_url))}"
-            )
+            source = "base_url" if base_url else "OPENAI_BASE_URL"
+            value = excerpt(repr(self.base_url))
+            raise GenlabError(f"{source} must be an address such as {OPENAI_URL}, got {value}")
         # A key that was read from a file ends in a line break.
         key = (api_key or os.environ.get(key_name, "")).strip()
         if not key and is_openai(self.base_url):
             fix = "set it, or set OPENAI_BASE_URL to an endpoint that needs no key"
             raise GenlabError(f"{excerpt(key_name)} is not set; {fix}")
         if not key.isascii() or not key.isprintable() or " " in key:
-            named = excerpt(key_name)  # it may be a key by mistake
-            raise GenlabError(f"{named} contains a character that no key has; set it again")
+            name = excerpt(key_name)  # somebody may have written the key there
+            raise GenlabError(f"{name} contains a character that no key has; set it again")
         self._key = key or NO_KEY
         self._max_bytes = max_bytes
 
@@ -124,21 +126,21 @@ class Client:
         left: float = math.inf,
         note: Callable[[str], None] = lambda line: None,
     ) -> Completion:
-        """Create a chat completion. Raises `EndpointError`, whose reason begins with the first one.
+        """Create a chat completion. Raises an `EndpointError` whose reason begins with the first.
 
         request: arguments of `chat.completions.create`. seconds: limit of each request, and of each
-        wait. retries: further attempts after passing faults, each with another seed. left: limit in
-        seconds of requests and waits together. note: is given a line for each wait.
+        wait. retries: further attempts after transient errors, each with another seed. left: limit
+        in seconds of all requests and waits together. note: called with a line for each wait.
         """
         ends = time.monotonic() + left
         first: EndpointError | None = None
         for attempt in itertools.count():
-            asked = dict(request)
-            if "seed" in asked:
-                asked["seed"] += SEED_STEP * attempt
+            arguments = dict(request)
+            if "seed" in arguments:
+                arguments["seed"] += SEED_STEP * attempt
             try:
                 longest = min(seconds, max(0.0, ends - time.monotonic()))
-                return await self._send("chat.completions.create", asked, Completion, longest)
+                return await self._send("chat.completions.create", arguments, Completion, longest)
             except EndpointError as error:
                 wait = error.retry_after or min(LONGEST_WAIT, SHORTEST_WAIT * 2**attempt)
                 late = wait > seconds or time.monotonic() + wait > ends
@@ -158,7 +160,7 @@ class Client:
         return await self._send(f"images.{method}", request, Images)
 
     async def list_models(self) -> list[str]:
-        """Names of the models that the endpoint says it has. Raises `EndpointError`."""
+        """List the models of the endpoint. Raises `EndpointError`."""
         headers = {"Authorization": f"Bearer {self._key}"}
         address = f"{self.base_url.rstrip('/')}/models"
         response = await send_request(
@@ -177,10 +179,10 @@ class Client:
         self,
         method: str,
         request: Mapping[str, Any],
-        answer: type[Answer],
+        body_type: type[Body],
         seconds: float = math.inf,
-    ) -> Answer:
-        import openai  # half a second: only where a request is sent
+    ) -> Body:
+        import openai  # here, since it takes half a second
 
         try:
             async with openai.AsyncOpenAI(
@@ -201,14 +203,14 @@ class Client:
             raise status_error(error.response, [self._key]) from error
         except openai.OpenAIError as error:
             raise transport_error(error, [self._key]) from error
-        if states_error(raw.http_response):
+        if has_error_body(raw.http_response):
             raise status_error(raw.http_response, [self._key])
         try:
-            return answer.model_validate_json(raw.http_response.content)
+            return body_type.model_validate_json(raw.http_response.content)
         except ValidationError as error:
             kind = raw.headers.get("content-type", "no content type")
-            shown = self.redact(raw.http_response.text[:1000])
-            reason = f"the answer is not of type {answer.__name__} but {kind}: {shown or 'empty'}"
+            text = self.redact(raw.http_response.text[:1000])
+            reason = f"the answer is not of type {body_type.__name__} but {kind}: {text or 'empty'}"
             raise EndpointError("invalid_answer", excerpt(reason)) from error
 
 

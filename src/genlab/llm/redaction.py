@@ -1,4 +1,4 @@
-"""Removal of secrets from text that is sent, stored or shown."""
+"""Remove secrets from text before it is sent, stored or shown."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _SHAPES = (
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """Replace `secrets`, the environment's keys and whatever has the shape of a key.
+    """Replace `secrets`, the environment's keys and everything that looks like a key.
 
     Lone surrogates, which no file and no request can hold, become question marks.
     """
@@ -33,12 +33,12 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
 
 def redact_strings(value: Any, secrets: Iterable[str] = ()) -> Any:
     """Apply `redact` to every string and key of a JSON value."""
-    found = _find_secrets(secrets)
-    return map_strings(value, lambda text: _replace(text, found))
+    values = _find_secrets(secrets)
+    return map_strings(value, lambda text: _replace(text, values))
 
 
 def _find_secrets(secrets: Iterable[str]) -> list[str]:
-    """The secrets and the environment's keys, longest first: one may be the start of another."""
+    """List the secrets and the environment's keys, longest first: one may begin with another."""
     keys = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     values = {value.strip() for value in keys.union(secrets)}
     return sorted((v for v in values if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
@@ -54,13 +54,16 @@ def _replace(text: str, secrets: Iterable[str]) -> str:
 
 
 def excerpt(text: str, secrets: Iterable[str] = (), length: int = EXCERPT) -> str:
-    """Return `text` as one printable line without secrets, at most `length` characters of it.
+    """Return `text` as one printable line of at most `length` characters, without secrets.
 
-    Of a longer one, the head and the tail: causes often stand at the end.
+    A longer text keeps its head and its tail, since the cause is often at the end.
     """
     half = 1 << 15
-    clean = redact(text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}", secrets)
-    line = " ".join("".join(c if c.isprintable() else " " for c in clean).split())
+    if len(text) > 2 * half:
+        text = f"{text[:half]} … {text[-half:]}"
+    clean = redact(text, secrets)
+    printable = "".join(c if c.isprintable() else " " for c in clean)
+    line = " ".join(printable.split())
     if len(line) <= length:
         return line
     tail = length // 3

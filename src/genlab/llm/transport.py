@@ -1,7 +1,7 @@
-"""HTTP requests with bounded answers, without redirects, whose failures are `EndpointError`s.
+"""HTTP requests with bounded answers and without redirects; failures are `EndpointError`s.
 
-Proxies and certificates of the environment are used. One that cannot be is a GenlabError that names
-the variable.
+Proxies and certificates of the environment are used. A GenlabError names the variable of one that
+cannot be used.
 """
 
 import ipaddress
@@ -50,11 +50,10 @@ STATUSES: Mapping[int, Kind] = {
 class EndpointError(Exception):
     """A request without a usable answer.
 
-    kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one.
-    body: the response's text, which may hold secrets. retry_after: seconds that the service asks to
-    wait, None where it does not say. target: where a redirect leads. transient: whether the same
-    request may succeed later. charged: whether the service may bill the request although no answer
-    was usable.
+    kind: what happened. reason: one line without secrets. status: HTTP status, 0 without one. body:
+    the response's text, which may hold secrets. retry_after: seconds to wait as the service states
+    them, or None. target: address of a redirect. transient: whether the same request may succeed
+    later. charged: whether the service may bill the request although no answer was usable.
     """
 
     def __init__(
@@ -68,15 +67,20 @@ class EndpointError(Exception):
         target: str = "",
     ) -> None:
         super().__init__(reason)
-        self.kind, self.reason, self.status, self.body = kind, reason, status, body
-        self.retry_after, self.target = retry_after, target
-        self.transient, self.charged = kind in TRANSIENT, kind in CHARGED
+        self.kind = kind
+        self.reason = reason
+        self.status = status
+        self.body = body
+        self.retry_after = retry_after
+        self.target = target
+        self.transient = kind in TRANSIENT
+        self.charged = kind in CHARGED
 
-    def followed_by(self, other: "EndpointError") -> "EndpointError":
-        """This fault of several, whose reason names the last one as well."""
-        reason = f"{self.reason}; then {other.reason}"
+    def followed_by(self, last: "EndpointError") -> "EndpointError":
+        """Return this error with the reason of the last attempt added."""
+        reason = f"{self.reason}; then {last.reason}"
         return EndpointError(
-            self.kind, reason, status=self.status, body=self.body, retry_after=other.retry_after
+            self.kind, reason, status=self.status, body=self.body, retry_after=last.retry_after
         )
 
 
@@ -85,9 +89,9 @@ class AnswerTooLargeError(httpx2.TransportError):
 
 
 class BoundedClient(httpx2.AsyncClient):
-    """HTTP client of one address; it reads at most `max_bytes` of an answer.
+    """HTTP client for one address; it reads at most `max_bytes` of an answer.
 
-    Redirects are not followed: what is sent (photographs, keys) goes to this address only.
+    Redirects are not followed: photographs and keys go to this address only.
     """
 
     def __init__(self, url: str, max_bytes: int) -> None:
@@ -96,16 +100,16 @@ class BoundedClient(httpx2.AsyncClient):
             super().__init__(
                 follow_redirects=False,
                 timeout=TIMEOUT,
-                # Certificates take a tenth of a second to load: only where they are used.
+                # Loading certificates takes a tenth of a second: only where they are used.
                 verify=urlsplit(url).scheme == "https",
-                # A proxy of the environment cannot reach this machine's loopback.
+                # A proxy cannot reach this machine's loopback.
                 trust_env=not is_loopback(url),
                 headers={"Accept-Encoding": "identity"},  # the limit is that of the unpacked answer
             )
         except OSError as error:
-            raise _describe_certificates(error) from error
+            raise _certificate_error(error) from error
         except (ImportError, ValueError) as error:
-            raise _describe_proxies(error) from error
+            raise _proxy_error(error) from error
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request and read its answer. Raises an `httpx2.TransportError`."""
@@ -119,9 +123,11 @@ class BoundedClient(httpx2.AsyncClient):
             raise httpx2.ProxyError(f"the proxy of {name} ({value}) does not answer") from error
         content = bytearray()
         try:
-            packing = response.headers.get("content-encoding", "identity")
-            if packing != "identity":  # a small packed answer may unpack to any size
-                raise AnswerTooLargeError(f"the answer is compressed ({packing[:20]}), unrequested")
+            encoding = response.headers.get("content-encoding", "identity")
+            if encoding != "identity":  # a small compressed answer may expand to any size
+                raise AnswerTooLargeError(
+                    f"the answer is compressed ({encoding[:20]}), unrequested"
+                )
             async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > self._max_bytes:
@@ -154,9 +160,10 @@ async def send_request(
 
 
 def status_error(response: httpx2.Response, secrets: Iterable[str] = ()) -> EndpointError:
-    """Describe a response that is no success; its body must have been read."""
-    error = _error_body(response)
-    status, message = response.status_code, str(error.get("message") or response.text)
+    """Make the error of a response that is no success; its body must have been read."""
+    error = _read_error_body(response)
+    status = response.status_code
+    message = str(error.get("message") or response.text)
     words = f"{error.get('code')} {error.get('type')} {message}".lower()
     if 300 <= status < 400:
         target = urljoin(str(response.request.url), response.headers.get("location", ""))
@@ -181,12 +188,12 @@ def status_error(response: httpx2.Response, secrets: Iterable[str] = ()) -> Endp
         f"HTTP {status}: {excerpt(message or response.reason_phrase, secrets)}",
         status=status,
         body=response.text,
-        retry_after=_retry_after(response.headers.get("retry-after", "")),
+        retry_after=_parse_retry_after(response.headers.get("retry-after", "")),
     )
 
 
 def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> EndpointError:
-    """Describe a failure of the connection from the exception or one of its causes."""
+    """Make the error of a failed connection from the exception or one of its causes."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, httpx2.TransportError):
         cause = cause.__cause__
@@ -206,18 +213,18 @@ def transport_error(error: BaseException, secrets: Iterable[str] = ()) -> Endpoi
     return EndpointError("interrupted", f"the connection was interrupted: {reason}")
 
 
-def _retry_after(value: str) -> float | None:
-    """Seconds that `Retry-After` asks to wait, as a number or by a date; None without it."""
+def _parse_retry_after(value: str) -> float | None:
+    """Parse `Retry-After`, a number of seconds or a date; None without it."""
     seconds = 0.0
     try:
         seconds = float(value)
     except ValueError:
         with suppress(ValueError, TypeError):  # TypeError: a date without a zone
             seconds = (parsedate_to_datetime(value) - datetime.now(timezone.utc)).total_seconds()
-    return seconds if 0 < seconds < float("inf") else None  # NaN is not
+    return seconds if 0 < seconds < float("inf") else None  # None for NaN, too
 
 
-def states_error(response: httpx2.Response) -> bool:
+def has_error_body(response: httpx2.Response) -> bool:
     """Whether the body of a response is an error, whatever its status says."""
     with suppress(ValueError, RecursionError):
         body = json.loads(response.content)
@@ -226,22 +233,23 @@ def states_error(response: httpx2.Response) -> bool:
 
 
 def find_proxy(url: str) -> tuple[str, str] | None:
-    """The environment's variable that names the proxy of an address, and its value for people."""
+    """Find the environment variable with the proxy of an address; returns name and safe value."""
     parts = urlsplit(url)
     if is_loopback(url) or proxy_bypass(parts.hostname or ""):
         return None
     for scheme in (parts.scheme, "all"):
         for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper()):
-            if value := os.environ.get(name):
+            value = os.environ.get(name)
+            if value:
                 return name, excerpt(value)
     return None
 
 
-def _describe_proxies(error: Exception) -> GenlabError:
-    """A proxy of the environment that cannot be used."""
+def _proxy_error(error: Exception) -> GenlabError:
+    """Make the error for a proxy of the environment that cannot be used."""
     names = [name for name in os.environ if name.lower() in PROXY_VARIABLES and os.environ[name]]
-    other = [n for n in names if not os.environ[n].startswith(("http://", "https://"))]
-    name = (other or names or ["a proxy"])[0]
+    no_http = [n for n in names if not os.environ[n].startswith(("http://", "https://"))]
+    name = (no_http or names or ["a proxy"])[0]
     value = os.environ.get(name, "")
     fix = "write it as http://HOST:PORT or socks5://HOST:PORT, or unset it"
     if isinstance(error, ImportError):
@@ -250,18 +258,18 @@ def _describe_proxies(error: Exception) -> GenlabError:
     return GenlabError(f"{name}={excerpt(value)}: {reason}; {fix}", key=name, fix=fix)
 
 
-def _describe_certificates(error: OSError) -> GenlabError:
-    """Certificates that the environment names and that cannot be read."""
+def _certificate_error(error: OSError) -> GenlabError:
+    """Make the error for certificates of the environment that cannot be read."""
     names = [name for name in CERTIFICATES if os.environ.get(name)]
     name = names[0] if names else "certificates"
-    place = os.environ.get(name, str(error.filename))
+    path = os.environ.get(name, str(error.filename))
     fix = f"correct or unset {name}"
     reason = error.strerror or str(error)
-    return GenlabError(f"{name}={place}: {reason}; {fix}", key=name, path=place, fix=fix)
+    return GenlabError(f"{name}={path}: {reason}; {fix}", key=name, path=path, fix=fix)
 
 
-def _error_body(response: httpx2.Response) -> dict[str, Any]:
-    """The error object of a JSON body; services differ in where they put the message."""
+def _read_error_body(response: httpx2.Response) -> dict[str, Any]:
+    """Extract the error object of a JSON body; services differ in where the message is."""
     with suppress(ValueError, RecursionError):
         body = json.loads(response.content)
         if isinstance(body, dict):
