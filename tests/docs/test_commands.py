@@ -1,4 +1,4 @@
-"""Every command and Python block of README and docs runs, parses, or names what it waits for."""
+"""Every command and Python block in README and docs runs, parses, or says why it cannot."""
 
 import importlib.util
 import os
@@ -42,62 +42,99 @@ PROXIES = ("nginx", "caddy")  # tests/support/proxies.py runs them
 FENCE = re.compile(r"^ *```(\w*) *$")
 INLINE = re.compile(r"(?<!`)`((?:\.venv/bin/)?(?:genlab|make|dvc|python)\s[^`]+)`")
 OURS = ("genlab", "make", "dvc", "python", "torchrun")
+LANGUAGES = (*SHELL, *PROXIES, "python", "yaml", "json")
 
 
 @dataclass(frozen=True)
-class Found:
-    """A command or a Python block, and where it stands."""
+class Snippet:
+    """A command or a Python block of a page.
+
+    place: page and line. language: of the block; `inline` for a command in running text.
+    """
 
     place: str
     text: str
-    language: str  # inline: a command in a line of text
+    language: str
 
 
-def find_all() -> Iterator[Found]:
-    """Commands and Python blocks of all pages; a fenced block of unknown language is an error."""
-    for path in (path for pattern in PAGES for path in sorted(ROOT.glob(pattern))):
-        language, block, start, prose = "", "", 0, ""
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            prose += "\n" if language else f"{line}\n"
-            place = f"{path.relative_to(ROOT)}:{start or number}"
-            if fence := FENCE.match(line):
-                if language == "python":
-                    yield Found(place, block, language)
-                language, block, start = "" if language else fence[1] or "text", "", 0
-                known = (*SHELL, *PROXIES, "python", "yaml", "json", "")
-                assert language in known, f"{place}: a block of {language}, not one of {known}"
-            elif language in SHELL:
-                start = start or number
-                text = re.sub(r"(^| +)# .*$", "", line.removeprefix("$ ")).strip()
-                block += text.removesuffix("\\")
-                if block and not text.endswith("\\"):
-                    yield Found(place, block, language)
-                    block, start = "", 0
-            elif language:
-                start, block = start or number, f"{block}{line}\n"
-        for match in INLINE.finditer(prose):  # one may go on in the next line
-            place = f"{path.relative_to(ROOT)}:{prose[: match.start()].count(chr(10)) + 1}"
-            command = " ".join(match[1].split())
-            yield Found(place, command.removeprefix(".venv/bin/"), "inline")
+def find_all() -> Iterator[Snippet]:
+    """Find the commands and Python blocks of all pages."""
+    for pattern in PAGES:
+        for path in sorted(ROOT.glob(pattern)):
+            page = str(path.relative_to(ROOT))
+            text = path.read_text(encoding="utf-8")
+            yield from find_in_blocks(page, text)
+            yield from find_inline(page, text)
+
+
+def find_blocks(page: str, text: str) -> Iterator[tuple[str, int, list[str]]]:
+    """Language, number of the first line, and lines of each block; unknown languages fail."""
+    language = None
+    lines: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = FENCE.match(line)
+        if fence and language is not None:
+            yield language, number - len(lines), lines
+            language = None
+        elif fence:
+            language = fence[1] or "text"
+            lines = []
+            assert language in LANGUAGES, f"{page}:{number}: a block of {language}"
+        elif language is not None:
+            lines.append(line)
+
+
+def find_in_blocks(page: str, text: str) -> Iterator[Snippet]:
+    """Find Python blocks, and commands of shell blocks; a backslash continues a command."""
+    for language, start, lines in find_blocks(page, text):
+        if language == "python":
+            yield Snippet(f"{page}:{start}", "".join(f"{line}\n" for line in lines), language)
+        if language not in SHELL:
+            continue
+        command = ""
+        command_start = start
+        for number, line in enumerate(lines, start):
+            if not command:
+                command_start = number
+            line = re.sub(r"(^| +)# .*$", "", line.removeprefix("$ ")).strip()
+            command += line.removesuffix("\\")
+            if command and not line.endswith("\\"):
+                yield Snippet(f"{page}:{command_start}", command, language)
+                command = ""
+
+
+def find_inline(page: str, text: str) -> Iterator[Snippet]:
+    """Find commands in running text, which may continue in the next line."""
+    lines = text.splitlines()
+    for _, start, block in find_blocks(page, text):
+        for number in range(start - 1, start + len(block) + 1):  # with both fences
+            lines[number - 1] = ""
+    prose = "\n".join(lines)
+    for match in INLINE.finditer(prose):
+        number = prose[: match.start()].count("\n") + 1
+        command = " ".join(match[1].split())
+        yield Snippet(f"{page}:{number}", command.removeprefix(".venv/bin/"), "inline")
 
 
 def classes() -> dict[str, str]:
-    """The class of each command of the table."""
-    listed = [(text, "executed") for text in TABLE["executed"].splitlines()]
+    """Class of each command in commands.yaml: executed, checked or waiting."""
+    by_command = dict.fromkeys(TABLE["executed"].splitlines(), "executed")
     for name in ("checked", "waiting"):
-        listed += [(text, name) for lines in TABLE[name].values() for text in lines.splitlines()]
-    return dict(listed)
+        for commands in TABLE[name].values():
+            by_command |= dict.fromkeys(commands.splitlines(), name)
+    return by_command
 
 
-def classify(found: Found) -> str:
-    """executed, checked or waiting; a command in a line of text is checked unless it is listed."""
-    if found.language == "python":
+def classify(snippet: Snippet) -> str:
+    """Class of a snippet; commands in running text are checked unless commands.yaml has them."""
+    if snippet.language == "python":
         return "executed"
-    return classes().get(found.text, "checked" if found.language == "inline" else "unknown")
+    default = "checked" if snippet.language == "inline" else "unknown"
+    return classes().get(snippet.text, default)
 
 
 def parse_click(command: Any, words: list[str]) -> None:
-    """Parse the words after the program by a command and its sub-commands, without calling them."""
+    """Parse the arguments of a command and its sub-commands, without calling them."""
     context = command.make_context("program", list(words))
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]
@@ -108,7 +145,7 @@ def parse_click(command: Any, words: list[str]) -> None:
 
 
 def parse_dvc(words: list[str], folder: Path) -> None:
-    """Parse a command of dvc, find its stages, and check the parameters that it sets."""
+    """Parse a command of dvc; check the stages that it names and the parameters that it sets."""
     arguments = parse_args(words)
     changed = folder / "params.yaml"
     shutil.copy(ROOT / "params.yaml", changed)
@@ -121,7 +158,7 @@ def parse_dvc(words: list[str], folder: Path) -> None:
 
 
 def parse(words: list[str], folder: Path) -> None:
-    """Parse a command of a program of ours. Raises an error of its parser for what it rejects."""
+    """Parse a command of the project's programs. Raises its parser's error if it is invalid."""
     program, *rest = words
     if program == "genlab":
         parse_click(get_command(genlab_app), rest)
@@ -131,12 +168,11 @@ def parse(words: list[str], folder: Path) -> None:
     elif program == "dvc":
         parse_dvc(rest, folder)
     elif program == "make":
-        # Without what `make test ARGS=...` hands to its children.
-        plain = {
-            k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKEOVERRIDES", "ARGS")
-        }
+        # Without variables of an outer `make test ARGS=...`.
+        inherited = ("MAKEFLAGS", "MAKEOVERRIDES", "ARGS")
+        environment = {name: v for name, v in os.environ.items() if name not in inherited}
         done = subprocess.run(
-            ["make", "-n", *rest], cwd=ROOT, env=plain, capture_output=True, text=True
+            ["make", "-n", *rest], cwd=ROOT, env=environment, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
         for recipe in re.findall(r"(?:^|\s)\.venv/bin/((?:python|genlab) .+)", done.stdout):
@@ -156,7 +192,7 @@ def parse(words: list[str], folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def project(reproduced: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone in which the pipeline has run, of grids alone, with own grids and one workspace."""
+    """A clone in which the pipeline has run on grids only, with own grids and one workspace."""
     target = copy_clone(reproduced, tmp_path_factory.mktemp("docs") / "genlab")
     params = apply_changes(read_yaml(target / "params.yaml"), {"datasets": ["arc_grids"]}, "docs")
     YAML().dump(params, target / "params.yaml")
@@ -170,9 +206,9 @@ def project(reproduced: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def execute(text: str, folder: Path, patch: pytest.MonkeyPatch) -> str:
-    """The output of a command in `folder`, which must succeed.
+    """Run a command in `folder`, which must succeed, and return its output.
 
-    What is ours runs in this process, without the seconds that a process takes to import torch.
+    The project's programs run in this process, without the seconds in which torch is imported.
     """
     program, *words = shlex.split(text)
     if program == "dvc":
@@ -183,9 +219,9 @@ def execute(text: str, folder: Path, patch: pytest.MonkeyPatch) -> str:
         return done.stdout
     if program == "genlab":
         patch.chdir(folder)
-        shown = CliRunner().invoke(genlab_app, words)
-        assert shown.exception is None, (shown.exception, shown.output)
-        return shown.output
+        result = CliRunner().invoke(genlab_app, words)
+        assert result.exception is None, (result.exception, result.output)
+        return result.output
     return run_in(folder, "sh", "-c", text)
 
 
@@ -194,55 +230,63 @@ ORDER = TABLE["executed"].splitlines()
 
 
 def select(name: str, *languages: str) -> list[Any]:
-    """Test cases of the commands of a class, each once; those to execute in the table's order."""
-    of_class = [one for one in ALL if classify(one) == name and one.language in languages]
-    chosen = {one.text: one for one in reversed(of_class)}
-    order = [text for text in ORDER if text in chosen] or reversed(chosen)
-    return [pytest.param(chosen[text], id=f"{name} {chosen[text].place}") for text in order]
+    """Test cases of a class, each command once; executed ones in the order of commands.yaml."""
+    of_class = [
+        snippet for snippet in ALL if classify(snippet) == name and snippet.language in languages
+    ]
+    by_text = {snippet.text: snippet for snippet in reversed(of_class)}
+    order = [text for text in ORDER if text in by_text] or reversed(by_text)
+    return [pytest.param(by_text[text], id=f"{name} {by_text[text].place}") for text in order]
 
 
 COMMANDS = (*SHELL, "inline")
 
 
 def test_every_command_has_one_class() -> None:
-    unknown = [f"{one.place}: {one.text}" for one in ALL if classify(one) == "unknown"]
+    unknown = [
+        f"{snippet.place}: {snippet.text}" for snippet in ALL if classify(snippet) == "unknown"
+    ]
     assert unknown == [], "add these commands to tests/docs/commands.yaml"
-    stale = classes().keys() - {one.text for one in ALL}
+    stale = classes().keys() - {snippet.text for snippet in ALL}
     assert stale == set(), "no page has these commands of tests/docs/commands.yaml"
 
 
-@pytest.mark.parametrize("found", select("executed", *COMMANDS))
-def test_a_command_runs(found: Found, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = re.sub(r"/tmp/|/mnt/share/", f"{project.parent}/tmp/", found.text)
+@pytest.mark.parametrize("snippet", select("executed", *COMMANDS))
+def test_a_command_runs(snippet: Snippet, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = re.sub(r"/tmp/|/mnt/share/", f"{project.parent}/tmp/", snippet.text)
     execute(command, project, monkeypatch)
 
 
-@pytest.mark.parametrize("found", [*select("checked", *COMMANDS), *select("waiting", *COMMANDS)])
-def test_a_command_parses(found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("snippet", [*select("checked", *COMMANDS), *select("waiting", *COMMANDS)])
+def test_a_command_parses(
+    snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
-    words = shlex.split(found.text)
-    if found.text == "dvc exp apply":  # the name of the command, in a sentence
+    words = shlex.split(snippet.text)
+    if snippet.text == "dvc exp apply":  # the name of the command, in a sentence
         words.append("NAME")
-    own_name = {"NAME", "STAGE"} & set(re.findall(r"\w+", " ".join(words)))
-    if words[0] == "dvc" and own_name:
+    placeholders = {"NAME", "STAGE"} & set(re.findall(r"\w+", " ".join(words)))
+    if words[0] == "dvc" and placeholders:
         parse_args(words[1:])
     elif words[0] in OURS:
         parse(words, tmp_path)
     else:
-        assert classify(found) == "waiting", f"{found.place}: nothing here parses {words[0]}"
+        assert classify(snippet) == "waiting", f"{snippet.place}: nothing here parses {words[0]}"
 
 
-@pytest.mark.parametrize("found", select("executed", "python"))
-def test_a_python_block_runs(found: Found, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("snippet", select("executed", "python"))
+def test_a_python_block_runs(
+    snippet: Snippet, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(project)
-    if "sys.argv" not in found.text:
-        exec(compile(found.text, found.place, "exec"), {"__name__": "__main__"})
+    if "sys.argv" not in snippet.text:
+        exec(compile(snippet.text, snippet.place, "exec"), {"__name__": "__main__"})
         return
-    page = (ROOT / found.place.partition(":")[0]).read_text(encoding="utf-8")
+    page = (ROOT / snippet.place.partition(":")[0]).read_text(encoding="utf-8")
     (tools,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     (project / "runs").mkdir(exist_ok=True)
     (project / "runs" / "tools.yaml").write_text(tools)
-    (project / "runs" / "mirror.py").write_text(found.text)
+    (project / "runs" / "mirror.py").write_text(snippet.text)
     command = "genlab benchmark run --tools my_program --case astronaut-officer"
-    said = execute(command, project, monkeypatch)
-    assert re.search(r"no[_ ]face", said), said
+    output = execute(command, project, monkeypatch)
+    assert re.search(r"no[_ ]face", output), output
