@@ -1,4 +1,4 @@
-"""`genlab agent`: what people type, and one clear line for what cannot work."""
+"""`genlab agent`: commands as users type them; a mistake is answered in one clear line."""
 
 import json
 import os
@@ -33,7 +33,7 @@ UNREACHED = "dummy stripes, at least 100 % accuracy"
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the parameters of a tiny run, in which the process stands."""
+    """A folder with the parameters of a tiny run, which is the current one."""
     write_params(tmp_path, seeds=1, max_iterations=2)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -42,14 +42,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> str:
-    """What a command prints."""
+    """Run a command and return what it prints."""
     done = CliRunner().invoke(app, list(arguments))
     assert done.exception is None, done.exception
     return done.stdout
 
 
 def refuse(*arguments: str) -> str:
-    """The line with which a command refuses."""
+    """Run a command that is refused and return its error."""
     done = CliRunner().invoke(app, list(arguments))
     assert isinstance(done.exception, GenlabError), (done.exception, done.output)
     return str(done.exception)
@@ -88,10 +88,10 @@ def test_a_run_resumes_after_its_endpoint_and_key_were_corrected(
     assert "sk-wrong" not in line
     with Server(reply) as server:
         output = run(UNREACHED, *options, "--base-url", server.url)
-        asked = len(server.requests)
-        again = run(UNREACHED, *options, "--base-url", server.url)  # finished: nothing is asked
-        assert len(server.requests) == asked
-    assert again.splitlines()[-1] == output.splitlines()[-1]
+        requests = len(server.requests)
+        repeated = run(UNREACHED, *options, "--base-url", server.url)
+        assert len(server.requests) == requests  # a finished run asks nothing
+    assert repeated.splitlines()[-1] == output.splitlines()[-1]
     assert len(list(place.glob("workspaces/*/project.json"))) == 1
     fresh = run(UNREACHED, "--backend", "search", "--no-compare", "--fresh")
     assert "Goal not met" in fresh
@@ -101,21 +101,21 @@ def test_a_run_resumes_after_its_endpoint_and_key_were_corrected(
 def test_a_tool_is_called_on_its_own(place: Path) -> None:
     assert "begin one with" in run("list")
     assert "holds no workspace" in refuse("tool", "list_directory", '{"path": "src"}')
-    made = {"project_name": "one", "base_dir": "workspaces"}
-    run("tool", "create_pytorch_project_scaffold", json.dumps(made))
+    project = {"project_name": "one", "base_dir": "workspaces"}
+    run("tool", "create_pytorch_project_scaffold", json.dumps(project))
     workspace = Workspace(place / "workspaces" / "one")
     run("tool", "write_file", json.dumps({"file_path": "src/notes.txt", "content": "wide"}))
     assert (workspace.root / "src/notes.txt").read_text() == "wide"
     assert "src/notes.txt" in run("tool", "list_directory", '{"path": "src"}')
-    written = '{"file_path": "project.json", "content": "x"}'
-    assert "project.json" in refuse("tool", "write_file", written)
+    protected = '{"file_path": "project.json", "content": "x"}'
+    assert "project.json" in refuse("tool", "write_file", protected)
     assert "JSON" in refuse("tool", "read_file", "src/notes.txt")
     assert "read_file" in refuse("tool", "eval")
     assert "pytorch_quick_evaluator:" in run("tool")
     folder = place / "elsewhere" / "projects"  # params.yaml is in the current folder
     create_project(folder / "other", GOAL)
-    found = run("tool", "list_directory", '{"path": "src"}', "--workspaces", str(folder))
-    assert "src/models/" in found
+    listing = run("tool", "list_directory", '{"path": "src"}', "--workspaces", str(folder))
+    assert "src/models/" in listing
 
 
 def test_a_damaged_record_hides_no_other_workspace(place: Path) -> None:
@@ -129,27 +129,27 @@ def test_a_damaged_record_hides_no_other_workspace(place: Path) -> None:
     assert registry.read_text() == before
     assert (workspace.experiments / "report.html").exists()
     (workspace.root / attempt(1).experiment_dir / "results.json").write_text("{")
-    one, other = sorted(run("list").splitlines())
-    assert "rm -r workspaces/one/experiments/qe_20260101_000001" in one
-    assert "nothing has run yet" in other
+    damaged, unused = sorted(run("list").splitlines())
+    assert "rm -r workspaces/one/experiments/qe_20260101_000001" in damaged
+    assert "nothing has run yet" in unused
 
 
 def show(*arguments: str) -> list[str]:
-    """The lines that a command prints before it refuses."""
+    """Run a command that is refused and return the lines that it printed before."""
     done = CliRunner().invoke(app, list(arguments))
     assert isinstance(done.exception, GenlabError), (done.exception, done.output)
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize(
-    ("backend", "others"),
+    ("backend", "unenforced"),
     [
         ("openai", "passed on to the planner, not enforced"),
         ("search", "not enforced, and with backend search no planner reads it"),
     ],
 )
 def test_what_is_enforced_is_said_before_anything_starts(
-    place: Path, backend: str, others: str, monkeypatch: pytest.MonkeyPatch
+    place: Path, backend: str, unenforced: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     options = ["--backend", backend, "--base-url", "http://127.0.0.1:9/v1"]
@@ -157,7 +157,7 @@ def test_what_is_enforced_is_said_before_anything_starts(
         "goal: accuracy >= 0.964995 on mnist",
         "an error rate is judged as accuracy: at most 0.035005 is at least 0.964995",
         'enforced: "MNIST", "error below 3.5005 %"',
-        f'{others}: "transformer without BatchNorm"',
+        f'{unenforced}: "transformer without BatchNorm"',
     ]
     assert not (place / "workspaces").exists()
 

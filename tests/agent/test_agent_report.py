@@ -1,4 +1,4 @@
-"""The report tells the run as it was, and hostile words in it do nothing."""
+"""The report shows the numbers of a run, and hostile text in it has no effect."""
 
 import re
 from pathlib import Path
@@ -43,12 +43,12 @@ def test_the_report_holds_goal_numbers_and_reasons(workspace: Workspace) -> None
 
 
 def test_search_is_compared_at_equally_many_attempts(workspace: Workspace) -> None:
-    beside = Workspace(workspace.root / SEARCH)
-    write_attempts(beside, attempt(1, 0.8, 0.7), attempt(2, 0.8, 0.9))
+    search = Workspace(workspace.root / SEARCH)
+    write_attempts(search, attempt(1, 0.8, 0.7), attempt(2, 0.8, 0.9))
     report.write(workspace)
     text = (workspace.experiments / report.MARKDOWN).read_text()
     assert "Search made 2 attempts, this run 3: they are not compared." in text
-    write_attempts(beside, attempt(3, 0.8, 0.7))
+    write_attempts(search, attempt(3, 0.8, 0.7))
     report.write(workspace)
     text = (workspace.experiments / report.MARKDOWN).read_text()
     assert "Search made the same number of attempts, 3," in text
@@ -85,8 +85,8 @@ def test_a_run_is_read_beside_newer_parameters_but_not_in_another_format(
 
 
 def test_the_best_so_far_passes_over_failures() -> None:
-    found = [attempt(1), attempt(2, 0.5), attempt(3, 0.4), attempt(4, 0.7)]
-    assert report.trace_best(found, GOAL) == [(2, 0.5), (3, 0.5), (4, 0.7)]
+    attempts = [attempt(1), attempt(2, 0.5), attempt(3, 0.4), attempt(4, 0.7)]
+    assert report.trace_best(attempts, GOAL) == [(2, 0.5), (3, 0.5), (4, 0.7)]
 
 
 @pytest.mark.parametrize(

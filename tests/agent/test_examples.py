@@ -1,4 +1,4 @@
-"""The recorded runs of examples/agent are whole, and say which model answered."""
+"""The recorded runs of examples/agent can be read, and name the model that answered."""
 
 import pytest
 from agent_runs import ROOT
@@ -12,7 +12,7 @@ FOLDER = ROOT / "examples" / "agent"
 def test_a_recorded_run_is_readable_and_named_in_the_readme(name: str) -> None:
     path = FOLDER / f"{name}.jsonl"
     entries = read_entries(path)
-    answers = [each.value for each in entries if each.kind == "answer"]
-    assert answers
-    assert {each["model"] for each in answers if each.get("outcome") == "answer"} == {"scripted"}
+    outcomes = [entry.value for entry in entries if entry.kind == "answer"]
+    answers = [outcome for outcome in outcomes if outcome.get("outcome") == "answer"]
+    assert {answer["model"] for answer in answers} == {"scripted"}
     assert f"`{path.name}`" in (FOLDER / "README.md").read_text()

@@ -17,29 +17,28 @@ from genlab.agent.workspace import create_project
 
 @pytest.fixture
 def _tools(tmp_path: Path) -> Iterator[None]:
-    with (
-        Toolbox(create_project(tmp_path / "demo", GOAL), settings(GOAL)) as toolbox,
-        bind_toolbox(toolbox),
-    ):
+    workspace = create_project(tmp_path / "demo", GOAL)
+    with Toolbox(workspace, settings(GOAL)) as toolbox, bind_toolbox(toolbox):
         yield
 
 
 @pytest.mark.parametrize("task", ["classify", "generate"])
 def test_schemas_are_those_of_the_signatures(task: str) -> None:
     schemas = function_schemas(task)
-    assert [each["function"]["name"] for each in schemas] == list(tools.TOOLS)
+    assert [schema["function"]["name"] for schema in schemas] == list(tools.TOOLS)
     for schema in schemas:
         function = schema["function"]
         signature = inspect.signature(tools.TOOLS[function["name"]])
         Draft202012Validator.check_schema(function["parameters"])
         assert list(function["parameters"]["properties"]) == list(signature.parameters)
         assert len(function["description"]) > 40
-    parameters = [each["function"]["parameters"] for each in schemas]
-    assert parameters[0]["required"] == ["file_path"]  # read_file
-    assert parameters[3]["required"] == ["script_path"]  # python_run, with *args
-    assert "required" not in parameters[4]  # list_directory
-    assembler = parameters[6]["properties"]["model_config"]
-    assert ("latent_dim" in assembler["properties"]) == (task == "generate")
+    functions = [schema["function"] for schema in schemas]
+    parameters = {function["name"]: function["parameters"] for function in functions}
+    assert parameters["read_file"]["required"] == ["file_path"]
+    assert parameters["python_run"]["required"] == ["script_path"]  # and *args, which may be empty
+    assert "required" not in parameters["list_directory"]
+    model_config = parameters["pytorch_model_assembler"]["properties"]["model_config"]
+    assert ("latent_dim" in model_config["properties"]) == (task == "generate")
 
 
 @pytest.mark.usefixtures("_tools")

@@ -43,22 +43,23 @@ LAYERS = [{"type": "Flatten"}, {"type": "Linear", "out_features": 4}]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(reply) as found:
-        yield found
+    with Server(reply) as running:
+        yield running
 
 
-def complete(wanted: Settings, folder: Path, progress: Progress = print) -> RunRecord:
-    workspace = open_workspace(folder, wanted.goal, wanted.key)
-    run(wanted, workspace, progress)
+def complete(chosen: Settings, folder: Path, progress: Progress = print) -> RunRecord:
+    """Complete the run of these settings."""
+    workspace = open_workspace(folder, chosen.goal, chosen.key)
+    run(chosen, workspace, progress)
     return read_run(workspace)
 
 
-def stable(record: RunRecord) -> list[dict[str, Any]]:
-    """Attempts without what a clock decides."""
+def dump_without_times(record: RunRecord) -> list[dict[str, Any]]:
+    """Dump the attempts without what depends on a clock."""
     names = ("run_id", "timestamp", "experiment_dir", "parent", "spend", "wall_seconds", "digest")
     seconds = {"metrics_summary": {"seconds"}, "seeds": {"__all__": {"seconds"}}}
     clocks: Any = dict.fromkeys(names, True) | seconds
-    return [each.model_dump(exclude=clocks) for each in record.attempts]
+    return [attempt.model_dump(exclude=clocks) for attempt in record.attempts]
 
 
 @pytest.fixture(scope="module", params=["loop", "tools"])
@@ -72,69 +73,71 @@ def recorded(
 
 
 def test_a_run_of_the_scripted_model_is_complete(recorded: RunRecord) -> None:
-    found, best = recorded, recorded.best
-    assert found.verdict == "stopped: 3 attempts were made, as many as allowed"
-    assert [each.origin for each in found.attempts] == ["llm"] * 3
-    assert {each.code_origin for each in found.attempts} == {"llm"}
-    assert all(each.seeds and each.decision for each in found.attempts)
+    best = recorded.best
+    assert recorded.verdict == "stopped: 3 attempts were made, as many as allowed"
+    assert [attempt.origin for attempt in recorded.attempts] == ["llm"] * 3
+    assert {attempt.code_origin for attempt in recorded.attempts} == {"llm"}
+    assert all(attempt.seeds and attempt.decision for attempt in recorded.attempts)
     assert best is not None
     assert best.test["val_loss"] > 0
-    assert len(found.search) == 3
-    assert found.comparison is not None
-    assert set(found.references) >= {"majority class", "logistic regression"}
-    folder = found.workspace.root / best.experiment_dir
+    assert len(recorded.search) == 3
+    assert recorded.comparison is not None
+    assert set(recorded.references) >= {"majority class", "logistic regression"}
+    folder = recorded.workspace.root / best.experiment_dir
     names = {"model_config.yaml", "model_code.py", "summary.json", "results.json"}
     assert names <= {path.name for path in folder.iterdir()}
-    current = found.workspace.root / "src/models/current_model.py"
+    current = recorded.workspace.root / "src/models/current_model.py"
     assert current.read_text() == (folder / "model_code.py").read_text()
-    assert found.spend["questions"] > 0
-    shown = pick_headline(summarise(found))
-    assert shown["attempts"] == 3
-    assert shown["validation"] == pytest.approx(best.mean("val_loss"))
+    assert recorded.spend["questions"] > 0
+    headline = pick_headline(summarise(recorded))
+    assert headline["attempts"] == 3
+    assert headline["validation"] == pytest.approx(best.mean("val_loss"))
 
 
 def test_a_journal_is_replayed_without_an_endpoint(
     recorded: RunRecord, server: Server, tmp_path: Path
 ) -> None:
-    journal, asked = recorded.workspace.root / JOURNAL, len(server.requests)
+    journal = recorded.workspace.root / JOURNAL
+    requests_before = len(server.requests)
     mode = recorded.settings.params.mode
-    found = complete(settings(backend="replay", mode=mode, transcript=str(journal)), tmp_path)
-    assert len(server.requests) == asked
-    assert stable(found) == stable(recorded)
-    assert found.spend == recorded.spend
+    replayed = complete(settings(backend="replay", mode=mode, transcript=str(journal)), tmp_path)
+    assert len(server.requests) == requests_before
+    assert dump_without_times(replayed) == dump_without_times(recorded)
+    assert replayed.spend == recorded.spend
 
 
 def test_a_stopped_run_resumes_without_asking_or_training_again(
     server: Server, tmp_path: Path
 ) -> None:
     needs_sandbox()
-    wanted = settings(backend="openai", base_url=server.url, candidates=2)
+    chosen = settings(backend="openai", base_url=server.url, candidates=2)
 
     def stop(line: str) -> None:
         if line.startswith("attempt 2: "):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        complete(wanted, tmp_path / "one", stop)
-    asked = len(server.requests)
-    first = json.loads(next(tmp_path.glob("one/*/experiments/registry.json")).read_text())
-    found = complete(wanted, tmp_path / "one")
-    again = len(server.requests) - asked
-    whole = complete(wanted, tmp_path / "two")
-    assert stable(found) == stable(whole)
+        complete(chosen, tmp_path / "one", stop)
+    requests_before = len(server.requests)
+    stored = json.loads(next(tmp_path.glob("one/*/experiments/registry.json")).read_text())
+    resumed = complete(chosen, tmp_path / "one")
+    requests_resumed = len(server.requests) - requests_before
+    uninterrupted = complete(chosen, tmp_path / "two")
+    requests_uninterrupted = len(server.requests) - requests_before - requests_resumed
+    assert dump_without_times(resumed) == dump_without_times(uninterrupted)
     # Candidates of a round are trained at once, so the registry has them in either order.
-    kept = {each.run_id for each in found.attempts[: len(first)]}
-    assert {each["run_id"] for each in first} == kept
-    assert again < len(server.requests) - asked - again  # fewer than a whole run asks
-    folders = [found.workspace.root / each.experiment_dir for each in found.attempts]
-    assert len({(folder / CODE).read_text() for folder in folders}) == 3  # a file each
+    first_run_ids = {attempt.run_id for attempt in resumed.attempts[: len(stored)]}
+    assert {record["run_id"] for record in stored} == first_run_ids
+    assert requests_resumed < requests_uninterrupted
+    folders = [resumed.workspace.root / attempt.experiment_dir for attempt in resumed.attempts]
+    assert len({(folder / CODE).read_text() for folder in folders}) == 3  # one file per attempt
 
 
 def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> None:
     toolbox = Toolbox(create_project(tmp_path / "one", GOAL), settings())
     config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
-    trial, built = Trial(toolbox, "", "A", Training()), ModelSummary(parameters=9)
-    assert trial.compare(config, built) == []
+    trial = Trial(toolbox, "", "A", Training())
+    assert trial.compare(config, ModelSummary(parameters=9)) == []
 
 
 @pytest.mark.parametrize("failing", [None, 2])
@@ -161,10 +164,11 @@ def test_seeds_after_the_first_are_trained_at_once(
 
     with Toolbox(create_project(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
         toolbox._idle_judges += [Waiting(), Waiting()]  # type: ignore[list-item]
-        found = Trial(toolbox, "", "A", Training()).run()
-        kept = (toolbox.workspace.root / found.experiment_dir / WEIGHTS).read_bytes()
-    assert [each["seed"] for each in found.seeds] == ([0, 1] if failing else [0, 1, 2])
-    assert (found.failure, kept) == ("it broke" if failing else "", b"0")
+        trained = Trial(toolbox, "", "A", Training()).run()
+        weights = (toolbox.workspace.root / trained.experiment_dir / WEIGHTS).read_bytes()
+    assert [result["seed"] for result in trained.seeds] == ([0, 1] if failing else [0, 1, 2])
+    assert trained.failure == ("it broke" if failing else "")
+    assert weights == b"0"  # those of the first seed
 
 
 def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: Path) -> None:
@@ -184,9 +188,11 @@ def test_mode_tools_counts_only_evaluations_that_its_model_asked_for(tmp_path: P
         # The attempt of a person, in an error that is none of the evaluator's.
         script = f"experiments/{attempt(1).run_id}/model.py"
         arguments = {"model_script_path": script, "model_class_name": "A", "eval_config": {}}
-        said = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
-    assert attempt(1).run_id in said["content"]
-    assert [(made.run_id, made.number) for made in loop.attempts] == [(attempt(2).run_id, 1)]
+        message = loop.execute(ToolCall("1", "pytorch_quick_evaluator", arguments))
+    assert attempt(1).run_id in message["content"]
+    (decided,) = loop.attempts
+    assert decided.run_id == attempt(2).run_id
+    assert decided.number == 1
 
 
 def test_mode_tools_names_the_planner_as_the_writer_of_its_files(tmp_path: Path) -> None:
@@ -200,30 +206,32 @@ def test_mode_tools_names_the_planner_as_the_writer_of_its_files(tmp_path: Path)
     assert recall(toolbox, "class B: ...", "B").origin == "file"
 
 
-def test_calls_and_results_are_cut_to_the_room() -> None:
+def test_calls_and_results_are_cut_to_the_length_of_a_prompt() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "x" * 9000}}
     answer = {"role": "assistant", "content": "", "tool_calls": [call]}
     result = {"role": "tool", "tool_call_id": "1", "content": "y" * 9000}
     messages = [{"role": "user", "content": "goal"}, *[answer, result] * 3]
-    found = shorten(messages, 25_000)
-    assert len(json.dumps(found)) < 25_000
-    assert (found[0], found[-2:]) == (messages[0], messages[-2:])
+    shortened = shorten(messages, 25_000)
+    assert len(json.dumps(shortened)) < 25_000
+    assert shortened[0] == messages[0]
+    assert shortened[-2:] == messages[-2:]
     assert shorten(messages, 10**6) == messages
 
 
 def test_a_model_with_the_code_of_an_earlier_one_takes_nothing_from_it(tmp_path: Path) -> None:
-    workspace, first = create_project(tmp_path / "one", GOAL), attempt(1, 0.5, 0.6)
+    workspace = create_project(tmp_path / "one", GOAL)
+    first = attempt(1, 0.5, 0.6)
     registry = Registry(workspace)
     registry.put(first)
     toolbox = Toolbox(workspace, settings())
     loop = Loop(problem(), toolbox, print, None, planner=Planner(problem()))
-    again = [
+    entered = [
         loop._enter(Draft(number=2, model_name="Net", config={"name": "B"}), first, [first])
         for _ in range(2)  # a resumed run finds it again
     ]
-    assert again[0] == again[1]
-    assert "the code and the training of attempt 1" in again[0].failure
-    assert registry.read_attempts() == [first, again[0]]
+    assert entered[0] == entered[1]
+    assert "the code and the training of attempt 1" in entered[0].failure
+    assert registry.read_attempts() == [first, entered[0]]
 
 
 def test_a_run_whose_search_ends_in_an_error_has_its_report(
@@ -238,9 +246,9 @@ def test_a_run_whose_search_ends_in_an_error_has_its_report(
     with pytest.raises(GenlabError, match="no further network"):
         complete(settings(backend="openai", **changes), tmp_path)
     [folder] = tmp_path.glob("*/experiments")
-    found = read_run(Workspace(folder.parent))
-    assert found.verdict == "stopped: 1 attempts were made, as many as allowed"
-    assert found.spend == found.spent != {}
+    record = read_run(Workspace(folder.parent))
+    assert record.verdict == "stopped: 1 attempts were made, as many as allowed"
+    assert record.spend == record.spent != {}
     assert "No search was run" in (folder / "report.md").read_text()
 
 
@@ -263,7 +271,8 @@ def test_what_a_person_has_to_correct_ends_the_run(tmp_path: Path) -> None:
 def test_an_interrupt_ends_the_trainings_of_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    toolbox, begun = Toolbox(create_project(tmp_path / "one", GOAL), settings()), Event()
+    toolbox = Toolbox(create_project(tmp_path / "one", GOAL), settings())
+    begun = Event()
 
     def train(*_: Any) -> None:
         begun.set()
@@ -292,10 +301,10 @@ def test_an_interrupt_ends_the_trainings_of_a_round(
 def test_the_goal_ends_a_run_once_new_seeds_confirm_it(server: Server, tmp_path: Path) -> None:
     needs_sandbox()
     easy = replace(UNREACHABLE, threshold=100.0)
-    asked = len(server.requests)
-    found = complete(settings(easy, backend="openai", base_url=server.url), tmp_path)
-    assert found.verdict == "met"
-    (only,) = found.attempts
+    requests_before = len(server.requests)
+    record = complete(settings(easy, backend="openai", base_url=server.url), tmp_path)
+    assert record.verdict == "met"
+    (only,) = record.attempts
     assert only.verdict == "met"
     assert only.decision.startswith("Goal achieved: ")
     new = {result["seed"] for result in only.confirmation}
@@ -303,9 +312,10 @@ def test_the_goal_ends_a_run_once_new_seeds_confirm_it(server: Server, tmp_path:
     assert new.isdisjoint(result["seed"] for result in only.seeds)
     assert only.test["trainings"] == 2
     assert only.test["verdict"] == "met"
-    assert found.verdict_text.startswith("Goal met: attempt 1 has val_loss <= 100")
-    assert len(server.requests) - asked == 2  # a proposal and its code: nothing after success
-    row = json.loads((found.workspace.experiments / "registry.json").read_text())[0]
+    assert record.verdict_text.startswith("Goal met: attempt 1 has val_loss <= 100")
+    # A proposal and its code: nothing is asked after success.
+    assert len(server.requests) - requests_before == 2
+    row = json.loads((record.workspace.experiments / "registry.json").read_text())[0]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", row["timestamp"])
     assert row["experiment_dir"] == f"experiments/{only.run_id}/"
 
@@ -324,20 +334,20 @@ def test_a_planner_that_wants_to_stop_has_to_be_patient(tmp_path: Path) -> None:
 
 
 def test_a_workspace_is_not_shared_by_two_runs(tmp_path: Path) -> None:
-    wanted = settings()
-    workspace = open_workspace(tmp_path, wanted.goal, wanted.key)
+    chosen = settings()
+    workspace = open_workspace(tmp_path, chosen.goal, chosen.key)
     with workspace.lock(), pytest.raises(GenlabError, match="another run"):
-        run(wanted, workspace)
+        run(chosen, workspace)
 
 
 def test_a_generative_run_shows_samples_of_its_best_model(tmp_path: Path) -> None:
     needs_sandbox()
     drawing = parse_goal("dummy stripes, bits per dimension at most 7.9")
-    found = complete(settings(drawing, max_iterations=1, max_parameters=400_000), tmp_path)
-    folder = found.workspace.experiments
-    assert found.attempts[0].seeds, found.attempts[0].failure
+    record = complete(settings(drawing, max_iterations=1, max_parameters=400_000), tmp_path)
+    folder = record.workspace.experiments
+    assert record.attempts[0].seeds, record.attempts[0].failure
     assert (folder / "samples.png").read_bytes().startswith(b"\x89PNG")
     assert "Samples of the best model" in (folder / "report.md").read_text()
-    assert 'alt="Samples of the best model" src="data:image/png' in re.sub(
-        r'(src="[^"]*") (alt="[^"]*")', r"\2 \1", (folder / "report.html").read_text()
-    )
+    page = (folder / "report.html").read_text()
+    page = re.sub(r'(src="[^"]*") (alt="[^"]*")', r"\2 \1", page)
+    assert 'alt="Samples of the best model" src="data:image/png' in page

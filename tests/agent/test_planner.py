@@ -89,7 +89,7 @@ def test_what_cannot_be_used_goes_back_with_the_reason_and_then_search_stands_in
     pending = [make(planner(toolbox, problem(), PROPOSAL), [], [])]
     asked = planner(toolbox, problem(max_repairs=1, max_parameters=10_000), *answers)
     found = make(asked, [], pending)
-    assert reason in asked.session.asked[1]  # type: ignore[attr-defined]
+    assert reason in asked.session.questions[1]  # type: ignore[attr-defined]
     assert found.origin == origin
     assert any(reason in note for note in found.notes)
 
@@ -107,7 +107,7 @@ def improved(toolbox: Toolbox, **answer: Any) -> tuple[LLMPlanner, Draft]:
 
 def test_an_improvement_is_asked_with_config_recipe_code_and_lessons(toolbox: Toolbox) -> None:
     asked, draft = improved(toolbox, lesson="width", strengths="fast", decision="go on")
-    (words,) = asked.session.asked  # type: ignore[attr-defined]
+    (words,) = asked.session.questions  # type: ignore[attr-defined]
     assert draft.kind == "improve"
     assert draft.parent == attempt(2).run_id
     assert "Improve attempt 2" in words
@@ -139,7 +139,7 @@ def test_a_module_that_breaks_goes_back_to_its_planner(toolbox: Toolbox) -> None
     broken = {**PROPOSAL, "model_config": None, "code": CODE_OF_PLANNER.replace("256", "255")}
     asked = planner(toolbox, problem(max_repairs=1), broken, PROPOSAL)
     draft = make(asked, [], [])
-    assert "code: RuntimeError" in asked.session.asked[1]  # type: ignore[attr-defined]
+    assert "code: RuntimeError" in asked.session.questions[1]  # type: ignore[attr-defined]
     assert draft.config
 
 

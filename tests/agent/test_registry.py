@@ -30,23 +30,22 @@ def new_attempt(workspace: Workspace, *accuracies: float, **fields: Any) -> Atte
 
 def test_an_attempt_is_kept_with_the_fields_that_others_read(workspace: Workspace) -> None:
     registry = Registry(workspace)
-    made = new_attempt(workspace, 0.5, added_later="kept")
-    registry.put(made)
+    entered = new_attempt(workspace, 0.5, added_later="kept")
+    registry.put(entered)
     registry.write()
     stored = json.loads(registry.path.read_text())
     assert set(FIELDS) <= set(stored[0])
     assert stored[0]["added_later"] == "kept"
-    assert registry.read_attempts() == [made]
-    decided = made.model_copy(update={"decision": "Go on.", "verdict": "missed"})
+    assert registry.read_attempts() == [entered]
+    decided = entered.model_copy(update={"decision": "Go on.", "verdict": "missed"})
     registry.put(decided)
     assert registry.read_attempts() == [decided]
-    results = json.loads((workspace.root / made.experiment_dir / "results.json").read_text())
+    results = json.loads((workspace.root / entered.experiment_dir / "results.json").read_text())
     assert results["decision"] == "Go on."
 
 
 def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> None:
-    made = new_attempt(workspace, 0.5, float("nan"), 0.7)
-    Registry(workspace).put(made)
+    Registry(workspace).put(new_attempt(workspace, 0.5, float("nan"), 0.7))
     (stored,) = Registry(workspace).read_attempts()
     assert stored.values("accuracy") == [0.5, 0.7]
     assert stored.mean("accuracy") == pytest.approx(0.6)
@@ -60,13 +59,13 @@ def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> Non
 def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str) -> None:
     registry = Registry(workspace)
     attempts = [new_attempt(workspace, value) for value in (0.1, 0.3)]
-    for each in attempts:
-        registry.put(each)
+    for stored in attempts:
+        registry.put(stored)
     path = workspace.root / attempts[0].experiment_dir / "results.json"
     path.write_text(damage)
-    for broken in (registry.read_attempts, registry.recover, registry.write):
+    for method in (registry.read_attempts, registry.recover, registry.write):
         with pytest.raises(GenlabError, match=f"rm -r {path.parent}"):
-            broken()
+            method()
     assert path.read_text() == damage
 
 
@@ -80,25 +79,25 @@ def test_a_killed_process_is_cleaned_up_by_the_run_that_holds_the_lock(
     workspace: Workspace,
 ) -> None:
     registry = Registry(workspace)
-    finished, half_made = new_attempt(workspace, 0.5), workspace.create_run_folder()
+    finished = new_attempt(workspace, 0.5)
+    unfinished_folder = workspace.create_run_folder()
     registry.put(finished)
     registry.path.write_text("[]")  # killed between the two files of an attempt
     with workspace.lock():
         registry.recover()
     assert json.loads(registry.path.read_text()) == [format_record(finished)]
-    assert not half_made.exists()
+    assert not unfinished_folder.exists()
 
 
 def test_attempts_that_a_later_start_did_not_come_to_have_no_number(workspace: Workspace) -> None:
     registry = Registry(workspace)
-    made = [new_attempt(workspace, value) for value in (0.1, 0.3)]
-    for each in made:
-        registry.put(each)
-    registry.unnumber_others(made[1:])
-    assert {each.run_id: each.number for each in registry.read_attempts()} == {
-        made[0].run_id: 0,
-        made[1].run_id: 1,
-    }
+    earlier = new_attempt(workspace, 0.1)
+    current = new_attempt(workspace, 0.3)
+    registry.put(earlier)
+    registry.put(current)
+    registry.unnumber_others([current])
+    numbers = {stored.run_id: stored.number for stored in registry.read_attempts()}
+    assert numbers == {earlier.run_id: 0, current.run_id: 1}
 
 
 def _write(workspace: Workspace) -> None:
@@ -109,5 +108,5 @@ def _write(workspace: Workspace) -> None:
 def test_processes_that_write_at_once_lose_nothing(workspace: Workspace) -> None:
     with multiprocessing.get_context("fork").Pool(3) as pool:  # nothing is imported again
         pool.map_async(_write, [workspace] * 3, chunksize=1).get(timeout=120)
-    names = [each.run_id for each in Registry(workspace).read_attempts()]
-    assert len(names) == len(set(names)) == 30
+    run_ids = [stored.run_id for stored in Registry(workspace).read_attempts()]
+    assert len(run_ids) == len(set(run_ids)) == 30

@@ -85,8 +85,8 @@ def change(box: Toolbox, **params: Any) -> Toolbox:
 
 
 def test_signatures_are_the_promised_ones() -> None:
-    found = [f"{name}{inspect.signature(tool)}" for name, tool in tools.TOOLS.items()]
-    assert "\n".join(found).replace("'", "") == SIGNATURES.strip().replace("'", "")
+    signatures = [f"{name}{inspect.signature(tool)}" for name, tool in tools.TOOLS.items()]
+    assert "\n".join(signatures).replace("'", "") == SIGNATURES.strip().replace("'", "")
 
 
 def test_what_is_written_is_read_and_listed(place: Path) -> None:
@@ -138,8 +138,8 @@ def test_a_project_is_made_once_and_never_over_another(place: Path) -> None:
     tools.create_pytorch_project_scaffold("second")
     assert (place.parent / "second/experiments/registry.json").read_text() == "[]\n"
     models = ("src/models/current_model.py", "configs/models/current_model_config.yaml")
-    for part in (*models, "requirements.txt", PROJECT):
-        assert (place.parent / "second" / part).is_file()
+    for name in (*models, "requirements.txt", PROJECT):
+        assert (place.parent / "second" / name).is_file()
     _refused(lambda: tools.create_pytorch_project_scaffold("second"), "isn't empty")
     _refused(lambda: tools.create_pytorch_project_scaffold("x", "docs"), "leave it out")
 
@@ -155,10 +155,11 @@ def test_tools_find_the_nearest_workspace_with_the_parameters_of_a_run(
     write_params(tmp_path, backend="openai", base_url="http://127.0.0.1:9/v1")
     monkeypatch.chdir(tmp_path / "alone/src")
     assert "src/" in unbound.run(tools.list_directory)
-    with Toolbox.from_workspace(Workspace(tmp_path / "alone")) as found:
-        assert (found.goal.dataset, found.settings.data) == ("fashion_mnist", tmp_path / "data")
-        assert found.backend is not None
-        assert found.without_backend().backend is None
+    with Toolbox.from_workspace(Workspace(tmp_path / "alone")) as toolbox:
+        assert toolbox.goal.dataset == "fashion_mnist"
+        assert toolbox.settings.data == tmp_path / "data"
+        assert toolbox.backend is not None
+        assert toolbox.without_backend().backend is None
     assert (tmp_path / "alone/tools.jsonl").exists()
 
 
@@ -204,8 +205,8 @@ def test_a_script_loads_data_without_workers(shared: Toolbox, mode: str) -> None
         tools.write_file("src/load.py", LOADER)
         batches = "[0, 1]\n[2, 3]\n[4, 5]\n[exit code 0]"
         assert tools.python_run("src/load.py", "0") == batches
-        said = "DataLoader: num_workers=0, the sandbox has no workers\n"
-        assert tools.bash_run("python src/load.py 2").endswith(said + batches)
+        warning = "DataLoader: num_workers=0, the sandbox has no workers\n"
+        assert tools.bash_run("python src/load.py 2").endswith(warning + batches)
 
 
 PLANTED = """
@@ -305,7 +306,8 @@ def test_pip_takes_packages_where_it_is_allowed(box: Toolbox, command: str, faul
 def test_an_allowed_package_goes_into_the_workspace_alone(
     box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, info = "genlabdemo", "genlabdemo-1.0.dist-info"
+    name = "genlabdemo"
+    info = "genlabdemo-1.0.dist-info"
     (tmp_path / name).mkdir()
     file = f"{name}-1.0-py3-none-any.whl"
     (tmp_path / name / "index.html").write_text(f'<a href="{file}">{file}</a>')
@@ -322,9 +324,9 @@ def test_an_allowed_package_goes_into_the_workspace_alone(
     with bind_toolbox(change(box, allow_pip=True)):
         output = tools.bash_run("pip install 'genlabdemo>=1'")
         assert output.endswith("[exit code 0]"), output
-        found = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
-        assert found == "from a wheel\n[exit code 0]"
-    assert not any(name in each for each in tools.list_directory(recursive=True))
+        output = tools.bash_run("python -c 'import genlabdemo as g; print(g.WORD)'")
+        assert output == "from a wheel\n[exit code 0]"
+    assert not any(name in path for path in tools.list_directory(recursive=True))
 
 
 def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
@@ -336,34 +338,35 @@ def test_a_config_becomes_a_measured_attempt(place: Path, box: Toolbox) -> None:
     assert summary["parameters"] > 104
     assert summary["analysis"] == ""
     config = {"lr": 5e-3, "epochs": 50, "dataset": "mnist"}
-    found = tools.pytorch_quick_evaluator(str(MODEL), "Small", config)
-    assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(found)
-    assert len(found["seeds"]) == 2
-    assert found["notes"] == [
+    measured = tools.pytorch_quick_evaluator(str(MODEL), "Small", config)
+    assert {"accuracy", "val_loss", "train_loss", "run_id", "seeds"} <= set(measured)
+    assert len(measured["seeds"]) == 2
+    assert measured["notes"] == [
         "the run's data are dummy, not 'mnist'",
         "50 epochs are 15,000 examples, the budget is 600",
     ]
     attempt = Registry(box.workspace).read_attempts()[-1]
-    assert attempt.mean("accuracy") == pytest.approx(found["accuracy"])
-    assert (attempt.code_origin, attempt.config["name"]) == ("template", "Small")
+    assert attempt.mean("accuracy") == pytest.approx(measured["accuracy"])
+    assert attempt.code_origin == "template"
+    assert attempt.config["name"] == "Small"
     folder = place / attempt.experiment_dir
     assert set(os.listdir(folder)) == {
         "model_config.yaml", "model_code.py", "summary.json", "results.json", "weights.safetensors"
     }  # fmt: skip
     assert (folder / "model_code.py").read_text() == code
-    again = tools.pytorch_quick_evaluator(str(MODEL), "Small", {"lr": 5e-3})
-    assert again["run_id"] == found["run_id"]
+    repeated = tools.pytorch_quick_evaluator(str(MODEL), "Small", {"lr": 5e-3})
+    assert repeated["run_id"] == measured["run_id"]
 
 
 def test_data_and_epochs_of_an_eval_config_mean_what_they_say(box: Toolbox) -> None:
     tools.write_file("src/said.py", CODE + "# said\n")
-    asked = {"dataset": "Dummy", "num_classes": 4, "epochs": 2}
-    found = tools.pytorch_quick_evaluator("src/said.py", "M", asked)
-    assert found["notes"] == []  # two epochs of 300 items are the budget
-    same = tools.pytorch_quick_evaluator("src/said.py", "M", {})
-    assert same["run_id"] == found["run_id"]
+    eval_config = {"dataset": "Dummy", "num_classes": 4, "epochs": 2}
+    explicit = tools.pytorch_quick_evaluator("src/said.py", "M", eval_config)
+    assert explicit["notes"] == []  # two epochs of 300 items are the budget
+    default = tools.pytorch_quick_evaluator("src/said.py", "M", {})
+    assert default["run_id"] == explicit["run_id"]
     fewer = tools.pytorch_quick_evaluator("src/said.py", "M", {"epochs": 1, "num_classes": 10})
-    assert fewer["run_id"] != found["run_id"]
+    assert fewer["run_id"] != explicit["run_id"]
     assert fewer["notes"] == [
         "the run's data have 4 classes, not '10'",
         "1 epochs are 300 examples, the budget is 600",
@@ -375,44 +378,50 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/cut.py", CODE + "# cut\n")
-    train, trained = ModelJudge.evaluate, list[int]()
+    evaluate = ModelJudge.evaluate
+    seeds = list[int]()
 
     def cut_the_first(judge: ModelJudge, *args: Any) -> Any:
-        trained.append(args[3])
-        result, weights = train(judge, *args)
-        return replace(result, cut=len(trained) == 1), weights
+        seeds.append(args[3])
+        result, weights = evaluate(judge, *args)
+        return replace(result, cut=len(seeds) == 1), weights
 
     monkeypatch.setattr(ModelJudge, "evaluate", cut_the_first)
     first = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
     registry = Registry(box.workspace)
-    attempt = next(each for each in registry.read_attempts() if each.run_id == first)
+    (attempt,) = (stored for stored in registry.read_attempts() if stored.run_id == first)
     assert attempt.cut_seeds == [0]
     registry.put(attempt.model_copy(update={"number": 1}))  # a run decides on it
     second = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
     assert second != first
-    assert trained == [0, 1, 0, 1]
+    assert seeds == [0, 1, 0, 1]
     assert tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] == second
     monkeypatch.setattr(box, "returned_run_ids", set())  # the run is resumed, and asks the same
     resumed = [tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"] for _ in range(2)]
     assert resumed == [first, second]
-    assert trained == [0, 1, 0, 1]
+    assert seeds == [0, 1, 0, 1]
 
 
 def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
     tools.write_file("src/m.py", CODE)
-    found = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
-    assert (len(found["seeds"]), found["notes"][0][:8]) == (1, "hopeless")
-    whole = tools.pytorch_quick_evaluator("src/m.py", "M", {})  # goes on in the same attempt
-    assert (whole["run_id"], len(whole["seeds"]), whole["notes"]) == (found["run_id"], 2, [])
+    hopeless = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
+    assert len(hopeless["seeds"]) == 1
+    assert hopeless["notes"][0].startswith("hopeless")
+    completed = tools.pytorch_quick_evaluator("src/m.py", "M", {})  # goes on in the same attempt
+    assert completed["run_id"] == hopeless["run_id"]
+    assert len(completed["seeds"]) == 2
+    assert completed["notes"] == []
     tools.write_file("src/broken.py", CODE.replace("256", "255"))
-    runs = []
+    run_ids = []
     for _ in range(2):
         with pytest.raises(tools.EvaluationFailedError, match="M: ") as caught:
             tools.pytorch_quick_evaluator("src/broken.py", "M", {})
-        runs.append(caught.value.run_id)
-    assert runs[0] == runs[1]
+        run_ids.append(caught.value.run_id)
+    assert run_ids[0] == run_ids[1]
     attempt = Registry(box.workspace).read_attempts()[-1]
-    assert (attempt.run_id, attempt.verdict, attempt.parameters) == (runs[0], "failed", None)
+    assert attempt.run_id == run_ids[0]
+    assert attempt.verdict == "failed"
+    assert attempt.parameters is None
     assert attempt.code_origin == "file"
     _refused(lambda: tools.pytorch_model_summary("src/broken.py", "M", (1, 16, 16)), "M fails")
 
@@ -420,20 +429,21 @@ def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Too
 def test_a_language_model_writes_is_corrected_and_replaced_by_the_template(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def written(*answers: dict[str, Any], layers: list[dict[str, Any]] = LAYERS) -> str:
+    def assemble(*answers: dict[str, Any], layers: list[dict[str, Any]] = LAYERS) -> str:
+        """Assemble a model with these answers; returns the first line of its file."""
         monkeypatch.setattr(box, "_backend", ScriptedModel(*answers))
         tools.pytorch_model_assembler({"name": "M", "layers": layers}, "src/llm.py")
         return tools.read_file("src/llm.py").splitlines()[0]
 
     broken = {"code": CODE.replace("256", "255")}
-    assert written({"code": CODE}) == "# Written by: llm"
-    assert written(broken, {"code": CODE}) == "# Written by: llm+repaired(1)"
-    assert written(broken, broken, {"code": CODE}) == "# Written by: template"
-    assert written() == "# Written by: template"
+    assert assemble({"code": CODE}) == "# Written by: llm"
+    assert assemble(broken, {"code": CODE}) == "# Written by: llm+repaired(1)"
+    assert assemble(broken, broken, {"code": CODE}) == "# Written by: template"
+    assert assemble() == "# Written by: template"
     custom = [{"type": "custom", "description": "a flat layer"}]
-    assert written({"code": CODE}, layers=custom) == "# Written by: llm"
+    assert assemble({"code": CODE}, layers=custom) == "# Written by: llm"
     with pytest.raises(GenlabError, match="the custom layer of M was not written: no answer"):
-        written(layers=custom)
+        assemble(layers=custom)
 
 
 def test_a_spent_budget_ends_a_run_or_is_an_error_outside_of_one(
@@ -457,10 +467,10 @@ def test_a_summary_has_a_text_and_an_analysis_that_is_asked_for_once(
     monkeypatch.setattr(box, "_backend", backend)
     summaries = [tools.pytorch_model_summary("src/m.py", "M", (8, 1, 16, 16)) for _ in range(2)]
     assert [summary["analysis"] for summary in summaries] == [words, words]
-    assert len(backend.asked) == 1
+    assert len(backend.questions) == 1
     assert "parameters 1,028, trainable 1,028" in summaries[0]["text"]
     tools.write_file("src/m.py", f"{CODE}\n# another file")
-    (summary,) = [tools.pytorch_model_summary("src/m.py", "M", (1, 16, 16))]
+    summary = tools.pytorch_model_summary("src/m.py", "M", (1, 16, 16))
     assert summary["analysis"] == "[no analysis: it is gone]"
 
 
@@ -493,21 +503,22 @@ def test_a_killed_evaluation_trains_no_finished_seed_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/killed.py", CODE + "# killed\n")
-    train, seeds = ModelJudge.evaluate, list[int]()
+    evaluate = ModelJudge.evaluate
+    seeds = list[int]()
 
     def stop_at_the_second(judge: ModelJudge, *args: Any) -> Any:
         seeds.append(args[3])
         if seeds == [0, 1]:
             raise KeyboardInterrupt
-        return train(judge, *args)
+        return evaluate(judge, *args)
 
     monkeypatch.setattr(ModelJudge, "evaluate", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         tools.pytorch_quick_evaluator("src/killed.py", "M", {})
-    found = tools.pytorch_quick_evaluator("src/killed.py", "M", {})
+    resumed = tools.pytorch_quick_evaluator("src/killed.py", "M", {})
     assert seeds == [0, 1, 1]
-    assert [each["seed"] for each in found["seeds"]] == [0, 1]
-    folder = box.workspace.experiments / found["run_id"]
+    assert [result["seed"] for result in resumed["seeds"]] == [0, 1]
+    folder = box.workspace.experiments / resumed["run_id"]
     assert (folder / "weights.safetensors").exists()
 
 
@@ -515,9 +526,9 @@ def test_runs_with_different_seeds_share_no_seed_of_training(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/seeded.py", CODE + "# seeded\n")
-    trained = set[int]()
+    seeds = set[int]()
     for seed in range(3):
         monkeypatch.setattr(box, "settings", replace(box.settings, seed=seed))
-        found = tools.pytorch_quick_evaluator("src/seeded.py", "M", {})
-        trained |= {each["seed"] for each in found["seeds"]}
-    assert len(trained) == 3 * box.params.seeds
+        measured = tools.pytorch_quick_evaluator("src/seeded.py", "M", {})
+        seeds |= {result["seed"] for result in measured["seeds"]}
+    assert len(seeds) == 3 * box.params.seeds

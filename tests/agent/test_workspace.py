@@ -1,4 +1,4 @@
-"""A workspace is confined, found again, and held by one run."""
+"""A workspace is confined, found again by its key, and of one goal."""
 
 import json
 from dataclasses import replace
@@ -32,34 +32,32 @@ def test_a_name_that_is_no_name_is_one_line(tmp_path: Path, name: str) -> None:
 
 def test_the_newest_workspace_of_a_goal_is_resumed(tmp_path: Path) -> None:
     first = open_workspace(tmp_path, GOAL, "k")
-    assert (read_project_goal(first.root), read_key(first.root)) == (GOAL, "k")
+    assert read_project_goal(first.root) == GOAL
+    assert read_key(first.root) == "k"
     assert open_workspace(tmp_path, GOAL, "k") == first
-    others = [
-        open_workspace(tmp_path, GOAL, "other key"),
-        open_workspace(tmp_path, GOAL, "k", fresh=True),
-    ]
-    names = [each.root.name for each in others]
-    assert names == [f"get-90-accuracy-{number}" for number in (2, 3)]
-    assert open_workspace(tmp_path, GOAL, "k") == others[1]
+    of_another_key = open_workspace(tmp_path, GOAL, "other key")
+    fresh = open_workspace(tmp_path, GOAL, "k", fresh=True)
+    assert of_another_key.root.name == "get-90-accuracy-2"
+    assert fresh.root.name == "get-90-accuracy-3"
+    assert open_workspace(tmp_path, GOAL, "k") == fresh
     (tmp_path / "get-90-accuracy-4").mkdir()  # somebody's folder
     assert open_workspace(tmp_path, GOAL, "new").root.name == "get-90-accuracy-5"
     assert len(list_workspaces(tmp_path)) == 4
 
 
 def test_other_data_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = replace(settings(), data=tmp_path)
-    before = wanted.key
+    drawn = replace(settings(), data=tmp_path)
+    key_without_files = drawn.key
     write_text(tmp_path / "dummy" / "part.npz", "x")
-    assert wanted.key != before
-    assert replace(wanted, data=tmp_path / "elsewhere").key == before
-    assert Settings.from_json(wanted.to_json()) == wanted
+    assert drawn.key != key_without_files
+    assert replace(drawn, data=tmp_path / "elsewhere").key == key_without_files
+    assert Settings.from_json(drawn.to_json()) == drawn
 
-    own = tmp_path / "own.npz"
     monkeypatch.setenv("HOME", str(tmp_path))
-    of_file = replace(wanted, goal=replace(wanted.goal, dataset="path:~/own.npz"))
-    before = of_file.key
-    write_text(own, "x")
-    assert of_file.key != before
+    of_file = replace(drawn, goal=replace(drawn.goal, dataset="path:~/own.npz"))
+    key_without_file = of_file.key
+    write_text(tmp_path / "own.npz", "x")
+    assert of_file.key != key_without_file
 
 
 def test_stored_goals_of_other_versions(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Settings, attempts and workspaces of small agent runs, and a language model by script."""
+"""Settings, attempts and workspaces of small agent runs, and a scripted language model."""
 
 import json
 from pathlib import Path
@@ -30,15 +30,16 @@ QUICK: dict[str, Any] = {
 class ScriptedModel:
     """A language model that gives these answers or errors in turn, and then fails.
 
-    asked: the content of the last message of each question.
+    questions: content of the last message of each question that it was asked.
     """
 
     def __init__(self, *answers: dict[str, Any] | Exception) -> None:
         self.spent = {"tokens_in": 10.0, "tokens_out": 5.0}  # as a journal has them
-        self.answers, self.asked = list(answers), list[str]()
+        self.answers = list(answers)
+        self.questions = list[str]()
 
     def ask(self, role: str, messages: Any, *, schema: type[BaseModel]) -> Answer:
-        self.asked.append(str(messages[-1]["content"]))
+        self.questions.append(str(messages[-1]["content"]))
         answer = self.answers.pop(0) if self.answers else LLMFailure("it is gone")
         if isinstance(answer, Exception):
             raise answer
@@ -46,7 +47,7 @@ class ScriptedModel:
 
 
 def agent_params(**changes: Any) -> AgentParams:
-    """Parameters of a run of seconds. base_url: of both roles."""
+    """Make the parameters of a run that takes seconds. base_url: of both roles."""
     content = load_params(ROOT / "params.yaml").agent.model_dump()
     if url := changes.pop("base_url", ""):
         for role in ("planning", "tools"):
@@ -55,20 +56,20 @@ def agent_params(**changes: Any) -> AgentParams:
 
 
 def settings(goal: Goal = UNREACHABLE, *, stop_at_goal: bool = True, **changes: Any) -> Settings:
-    """Settings of a run of seconds."""
+    """Make the settings of a run that takes seconds."""
     return Settings(goal, agent_params(**changes), stop_at_goal=stop_at_goal)
 
 
 def problem(
     goal: Goal = GOAL, shape: tuple[int, int, int] = (1, 16, 16), outputs: int = 4, **changes: Any
 ) -> Problem:
-    """What a planner knows of a run of seconds."""
+    """Make the problem of a run that takes seconds."""
     references = {"logistic regression": {"accuracy": 0.5}}
     return Problem(settings(goal, **changes), (200, 40), shape, outputs, outputs, references)
 
 
 def write_params(folder: Path, **changes: Any) -> None:
-    """Write the params.yaml of a run of seconds."""
+    """Write the params.yaml of a run that takes seconds."""
     content = load_params(ROOT / "params.yaml").model_dump(mode="json")
     content["agent"] = agent_params(**changes).model_dump(mode="json")
     folder.mkdir(exist_ok=True)
@@ -77,7 +78,7 @@ def write_params(folder: Path, **changes: Any) -> None:
 
 
 def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
-    """A decided attempt with an accuracy per seed; without any it failed."""
+    """Make a decided attempt with an accuracy per seed; without any it failed."""
     seeds = [
         {"seed": seed, "metrics": {"accuracy": value, "val_loss": 1 - value, "n": 100},
          "train_loss": 0.5, "seconds": 1.5, "curve": [2.0, 1.0, 0.5], "cut": False}
@@ -107,17 +108,17 @@ def attempt(number: int, *accuracies: float, **more: Any) -> Attempt:
 
 
 def write_attempts(
-    workspace: Workspace, *found: Attempt, code: str = "class Net: ...", verdict: str = "met"
+    workspace: Workspace, *attempts: Attempt, code: str = "class Net: ...", verdict: str = "met"
 ) -> Workspace:
     """Write attempts, and the run that made them, into a workspace."""
-    for each in found:
-        folder = workspace.root / each.experiment_dir
+    for entered in attempts:
+        folder = workspace.root / entered.experiment_dir
         write_text(folder / "model_code.py", code)
         write_json(
             folder / "summary.json",
             {"layers": [{"name": EVIL, "kind": "Conv2d", "parameters": 80}], "analysis": EVIL},
         )
-        Registry(workspace).put(each)
+        Registry(workspace).put(entered)
     Registry(workspace).write()
     write_run(
         workspace, settings(GOAL), verdict, "openai, m", {"majority class": {"accuracy": 0.25}}
