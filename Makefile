@@ -1,20 +1,20 @@
-# genlab: `make` lists what there is. Every target sets the environment up first where it must.
+# genlab: `make` lists the targets. Every target sets the environment up first if necessary.
 
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
-# One more than two cores have: where a test waits for a process or a page, another one computes.
+# One more than two cores: while a test waits for a process or a page, another one computes.
 WORKERS ?= 3
-# A file's tests share what they set up. tests/conftest.py puts the long files first.
+# The tests of a file share fixtures. tests/conftest.py runs the longest files first.
 SPREAD = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-# Stages are called as `python stages/...`: the environment's python comes first.
+# Commands are called by name (`python stages/...`): the environment's come first.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
-# One thread for experiments, several of which run at a time, and for benchmarks. Not for repro, which
-# gives the bytes of `dvc repro`: the number of threads changes the last digits of sums.
+# One thread for experiments, several of which run in parallel, and for benchmarks. Not for repro: its
+# files must equal those of `dvc repro`, and the number of threads changes the last digits of sums.
 experiments bench: export OMP_NUM_THREADS ?= 1
-# Bytecode is kept: every worker, and every process that a test starts, would compile each module.
+# Bytecode is written: else every worker and every process of a test would compile each module.
 test test-fast coverage faults: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
@@ -61,7 +61,7 @@ coverage: $(STAMP) ## Measure line and branch coverage of src
 faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/faults.json
 	@GENLAB_FAULTS=results/faults.json $(PY) -m pytest tests/faults $(ARGS)
 
-pictures: $(STAMP) ## Take the README's pictures of the app again, of what repro has made
+pictures: $(STAMP) ## Take the README's screenshots of the app again, after repro
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
 docs: $(STAMP) ## Build the documentation into build/site/, strictly
@@ -76,7 +76,7 @@ lint: $(STAMP) ## Check style, types and directions of imports
 	@$(PY) -m mypy --strict src
 	@$(VENV)/bin/lint-imports --no-logo
 
-servers: $(STAMP) ## Try the agent on real servers of language models (ARGS=llama.cpp; downloads gigabytes)
+servers: $(STAMP) ## Try the agent with real servers of language models (ARGS=llama.cpp; downloads gigabytes)
 	@$(PY) -m scripts.servers $(ARGS)
 
 bench: $(STAMP) ## Run every benchmark and compare it with its target (ARGS="NAME", ARGS=--list)
@@ -94,6 +94,6 @@ lock: $(STAMP) ## Write requirements.lock again from pyproject.toml
 licences: $(STAMP) ## List the installed packages with their licences, unknown ones last
 	@$(PY) scripts/licences.py
 
-clean: ## Remove caches of tools; results and data stay
+clean: ## Remove caches of tools, but no results and data
 	@rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist dvc_plots
 	@find . -path './$(VENV)' -prune -o -type d -name __pycache__ -exec rm -rf {} +

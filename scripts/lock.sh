@@ -1,7 +1,7 @@
 #!/bin/sh
-# Write requirements.lock: exact pins, with hashes, of the core and of the extras that set-up
-# installs, for CPython 3.11 to 3.14 on Linux and macOS. Pins that stand there already are kept;
-# take a package's lines out to let it move on.
+# Write requirements.lock: exact pins with hashes of the core and of the extras that set-up installs,
+# for CPython 3.11 to 3.14 on Linux and macOS. Existing pins are kept; delete a package's lines to
+# update it.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
@@ -19,7 +19,7 @@ cp src/genlab/__init__.py "$work/src/genlab"
     done
     echo ']'
     echo 'constraint-dependencies = ['
-    # Not the pins of some Pythons alone: there are two of those.
+    # Without pins for some versions of Python only: such packages have two.
     sed -n '/python_full_version/d; s/^\([a-z0-9._-]*==[^ ;]*\).*/    "\1",/p' requirements.lock
     echo ']'
 } > "$work/pyproject.toml"

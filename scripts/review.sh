@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a reviewer wants to see between two commits, as Markdown: metrics, params, figures.
+# Print the changes between two commits as Markdown: metrics, params, figures.
 #   sh scripts/review.sh BASE HEAD [URL of raw files]
 set -eu
 base=$1
@@ -16,7 +16,7 @@ dvc params diff --md "$base" "$head"
 echo
 echo "## Figures"
 echo
-# From the point where the branch left: what others merged since is not this change's doing.
+# Since the merge base: what others have merged meanwhile is not part of this change.
 changed=$(git diff --name-only --diff-filter=AM "$base...$head" -- 'plots/**.png' 'reports/**.png')
 [ -n "$changed" ] || echo "No figure changed."
 printf '%s\n' "$changed" | while IFS= read -r path; do
