@@ -146,7 +146,7 @@ def find_clone(commit: str) -> Path:
     clone = CLONES / full[:12]
     if not (clone / ".git" / "ready").exists():
         shutil.rmtree(clone, ignore_errors=True)
-        git.clone_at(ROOT, full, clone)
+        git.clone_commit(ROOT, full, clone)
         (clone / ".git" / "ready").touch()
     return clone
 

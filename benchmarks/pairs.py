@@ -154,7 +154,7 @@ def run_once(
         folder = PLACE / "run"
         shutil.rmtree(folder, ignore_errors=True)
         clone = folder / "genlab"
-        git.clone_at(ROOT, commit, clone)
+        git.clone_commit(ROOT, commit, clone)
         for released in (clone / "checkpoints").glob("*.judges.*"):
             released.unlink()
         environment = {key: v for key, v in os.environ.items() if key not in SET_BY_MAKE}

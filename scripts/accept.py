@@ -26,7 +26,7 @@ from typing import Any
 from dvc.repo import Repo
 from dvc.utils.serialize import modify_yaml
 from scripts.smoke import SMALL, TARGETS, clone, run
-from scripts.verify_repro import compare_file, written_files
+from scripts.verify_repro import compare_file, list_written_files
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "support"))
@@ -107,7 +107,7 @@ def check_out(commit: str) -> Path:
     tree = PLACE / commit[:12] / "tree"
     if not (tree / ".git" / "ready").exists():
         shutil.rmtree(tree, ignore_errors=True)
-        git.clone_at(ROOT, commit, tree)
+        git.clone_commit(ROOT, commit, tree)
         (tree / ".git" / "ready").touch()
     return tree
 
@@ -152,7 +152,7 @@ def compare_sides(before: Path, after: Path) -> dict[str, tuple[str, str]]:
     """Compare each output of two runs: `equal`, `exception`, `new` or `different`, and why."""
     added = list_outs(after) - list_outs(before)
     outcomes: dict[str, tuple[str, str]] = {}
-    for name in sorted(written_files(before) | written_files(after)):
+    for name in sorted(list_written_files(before) | list_written_files(after)):
         if name.endswith("params.json") or name == str(RESULTS_FILE):
             continue  # digests; rows of experiments follow
         if any(name == path or name.startswith(f"{path}/") for path in added):

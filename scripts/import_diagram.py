@@ -15,7 +15,7 @@ matplotlib.use("Agg")
 matplotlib.rcParams["svg.hashsalt"] = "genlab"  # the same imports give the same bytes
 
 
-def import_graph() -> nx.DiGraph:
+def build_import_graph() -> nx.DiGraph:
     """Return the graph of genlab's packages and the imports between them."""
     graph = grimp.build_graph("genlab")
     edges = set()
@@ -32,7 +32,7 @@ def draw(path: Path) -> None:
 
     Packages are in topological order, so that no dot is below the diagonal.
     """
-    graph = import_graph()
+    graph = build_import_graph()
     names = list(nx.lexicographical_topological_sort(graph))
     rows, columns = zip(*((names.index(a), names.index(b)) for a, b in graph.edges), strict=True)
     figure, axes = plt.subplots(figsize=(6, 6))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution, distributions
 
 
-def licence_of(package: Distribution) -> str:
+def find_licence(package: Distribution) -> str:
     """Return a package's licence expression, else its classifiers or field; "" if unknown."""
     metadata = package.metadata
     classifiers = [
@@ -23,7 +23,7 @@ def list_licences(packages: Iterable[Distribution]) -> list[str]:
     """Return a line per package, sorted; of several with the same name, the first on the path."""
     rows: dict[str, tuple[str, str, str]] = {}
     for package in packages:
-        row = (package.name, package.version, licence_of(package))
+        row = (package.name, package.version, find_licence(package))
         rows.setdefault(package.name.lower().replace("_", "-"), row)
     ordered = [rows[key] for key in sorted(rows, key=lambda key: (not rows[key][2], key))]
     return [f"{name:<36}{version:<20}{licence or 'unknown'}" for name, version, licence in ordered]

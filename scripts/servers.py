@@ -88,7 +88,7 @@ time.sleep(10**6)
 
 
 class RealServer(NamedTuple):
-    """A server that is run from a Python environment of its own.
+    """A server that runs from a separate Python environment.
 
     packages: requirements to install. command: arguments of python, in PLACE. removed: packages
     to uninstall, which the others depend on.

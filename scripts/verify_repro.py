@@ -58,7 +58,7 @@ EXCEPTIONS = (
 )
 
 
-def written_files(clone: Path) -> set[str]:
+def list_written_files(clone: Path) -> set[str]:
     """Return the files below PLACES that stages wrote, changed or removed since the commit."""
     listed = git.run_git(clone, "ls-files", "-z", "--others", "--modified", "--", *PLACES)
     if not listed:
@@ -100,7 +100,7 @@ def have_same_pixels(first: bytes, second: bytes) -> bool:
 def compare_clones(first: Path, second: Path) -> bool:
     """Print the comparison of all written files; return whether none is different."""
     outcomes = {}
-    for name in sorted(written_files(first) | written_files(second)):
+    for name in sorted(list_written_files(first) | list_written_files(second)):
         if (first / name).is_file() or (second / name).is_file():  # else both removed it
             outcomes[name] = compare_file(first, second, name)
     for name, (kind, why) in outcomes.items():

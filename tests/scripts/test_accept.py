@@ -93,7 +93,7 @@ def test_every_output_is_compared_but_digests_and_new_stages(
 ) -> None:
     monkeypatch.setattr(
         accept,
-        "written_files",
+        "list_written_files",
         lambda clone: {str(p.relative_to(clone)) for p in clone.rglob("*") if p.is_file()},
     )
     same = {"metrics/x.json": "1", "results/x/params.json": "1"}

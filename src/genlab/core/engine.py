@@ -80,7 +80,7 @@ def describe_machine() -> dict[str, Any]:
     """Describe this machine: CPU, cores, memory in GiB, GPU, platform, versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
-        "cpu": _cpu_model(),
+        "cpu": _find_cpu_model(),
         "cores": os.cpu_count(),
         "memory_gib": round(memory / 2**30, 1),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
@@ -110,7 +110,7 @@ def collect_provenance(params: Params, data_path: str | Path) -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
+def _find_cpu_model() -> str:
     cpuinfo = Path("/proc/cpuinfo")  # Linux; platform.processor() is empty there
     text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
     match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)

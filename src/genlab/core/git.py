@@ -6,7 +6,7 @@ from pathlib import Path
 
 from genlab.core.errors import GenlabError
 
-TIMEOUT = 60.0  # seconds; git reads what is asked of it here from its files in milliseconds
+TIMEOUT = 60.0  # seconds; these commands take milliseconds
 
 
 def run_git(root: Path, *arguments: str) -> bytes | None:
@@ -45,7 +45,7 @@ def resolve_commit(root: Path, commit: str) -> str:
     return full_hash.decode().strip()
 
 
-def clone_at(root: Path, commit: str, target: Path) -> None:
+def clone_commit(root: Path, commit: str, target: Path) -> None:
     """Clone a repository into `target` and check a commit out; git objects are shared."""
     for command in (
         ["git", "clone", "--quiet", "--shared", str(root), str(target)],

@@ -103,14 +103,14 @@ def _explain_failure(data: bytes, reason: str) -> str:
 def count_frames(data: bytes) -> int:
     """Return the number of frames or pages of an encoded picture; 1 if it cannot be opened."""
     try:
-        with Image.open(io.BytesIO(data), formats=_formats()) as image:
+        with Image.open(io.BytesIO(data), formats=_list_formats()) as image:
             return int(getattr(image, "n_frames", 1))
     except Exception:  # decoders raise exceptions of many libraries; decode() explains them
         return 1
 
 
 @cache
-def _formats() -> tuple[str, ...]:
+def _list_formats() -> tuple[str, ...]:
     """List the FORMATS that the installed Pillow can open."""
     _has_heif()
     Image.init()
@@ -131,7 +131,7 @@ def _has_heif() -> bool:
 def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPicture:
     # Pillow refuses a picture of more than twice this, before its size can be checked here.
     Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, MAX_PIXELS)
-    with Image.open(io.BytesIO(data), formats=_formats()) as image:
+    with Image.open(io.BytesIO(data), formats=_list_formats()) as image:
         width, height = image.size
         if width * height > MAX_PIXELS:
             limit = f"at most {MAX_PIXELS // 10**6} million are read"

@@ -138,7 +138,7 @@ class FlatParams(Section):
     bootstrap: int = Field(ge=100, le=100_000, description="Bootstrap resamples per interval.")
 
     @model_validator(mode="after")
-    def _agree(self) -> Self:
+    def _check_consistency(self) -> Self:
         if len(set(self.datasets)) < len(self.datasets):
             raise ValueError(f"datasets must name each dataset once, got {self.datasets}")
         if self.batch_size > self.samples_per_epoch:

@@ -44,7 +44,7 @@ class DatasetOptions(StageOptions):
     output: Path | None = Field(None, description="Folder for all outputs, instead of DVC's.")
 
     @model_validator(mode="after")
-    def _name_paths(self) -> Self:
+    def _insert_dataset(self) -> Self:
         for name in type(self).model_fields.keys() - self.model_fields_set:
             if isinstance(path := getattr(self, name), Path):
                 setattr(self, name, Path(str(path).replace("DATASET", self.dataset)))

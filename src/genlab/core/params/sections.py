@@ -34,7 +34,7 @@ class _SplitParams(Section):
     )
 
     @model_validator(mode="after")
-    def _leave_items(self) -> Self:
+    def _check_shares(self) -> Self:
         if self.val_share + self.test_share >= 1:
             raise ValueError("val_share + test_share must be < 1 to leave items for training")
         return self
@@ -59,7 +59,7 @@ class GridParams(_SplitParams):
     )
 
     @model_validator(mode="after")
-    def _have_objects(self) -> Self:
+    def _check_objects(self) -> Self:
         if self.min_objects > self.max_objects:
             raise ValueError(f"min_objects must be <= max_objects, got {self.min_objects}")
         if not any(self.weights.values()):
@@ -192,7 +192,7 @@ class SourceParams(Section):
 
     @field_validator("group")
     @classmethod
-    def _compile(cls, group: str | None) -> str | None:
+    def _check_group(cls, group: str | None) -> str | None:
         try:
             re.compile(group or "")
         except re.error as error:
@@ -200,13 +200,13 @@ class SourceParams(Section):
         return group
 
     @model_validator(mode="after")
-    def _rise(self) -> Self:
+    def _check_range(self) -> Self:
         if self.range and self.range[0] == self.range[1]:
             raise ValueError(f"range must hold two different values, got {list(self.range)}")
         return self
 
     @model_validator(mode="after")
-    def _fit_grids(self) -> Self:
+    def _check_size(self) -> Self:
         if self.kind == "grids" and (self.size or 0) > MAX_GRID:
             raise ValueError(f"size of grids must be at most {MAX_GRID}, got {self.size}")
         return self
