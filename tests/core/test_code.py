@@ -162,8 +162,8 @@ CHANGING = [
 ]
 
 
-def edited(edits: list[Edit], count: int) -> Iterator[tuple[str, str]]:
-    """Sources of the package, each before and after an edit at a random place."""
+def edit_sources(edits: list[Edit], count: int) -> Iterator[tuple[str, str]]:
+    """Yield random sources of the package before and after a random edit."""
     rng = random.Random(0)
     while count:
         source = rng.choice(SOURCES).read_text(encoding="utf-8")
@@ -178,12 +178,12 @@ def edited(edits: list[Edit], count: int) -> Iterator[tuple[str, str]]:
 
 
 def test_comments_docstrings_and_line_breaks_keep_the_digest() -> None:
-    for source, changed in edited(KEEPING, 200):
+    for source, changed in edit_sources(KEEPING, 200):
         assert describe_syntax(changed) == describe_syntax(source)
 
 
 def test_what_a_program_does_changes_the_digest() -> None:
-    for source, changed in edited(CHANGING, 200):
+    for source, changed in edit_sources(CHANGING, 200):
         assert describe_syntax(changed) != describe_syntax(source)
         assert describe_syntax(ast.unparse(ast.parse(source))) == describe_syntax(source)
 
@@ -206,19 +206,23 @@ def test_values_of_different_types_differ() -> None:
     assert len({describe_syntax(f"a = {text}") for text in texts}) == len(texts)
 
 
-def interpreters() -> list[str]:
-    """Every Python from 3.10 on that is installed here."""
+def find_interpreters() -> list[str]:
+    """Find every installed Python from 3.10 on."""
     names = [f"python3.{minor}" for minor in range(10, 20)]
-    places = [*Path.home().glob(".pyenv/versions/3.1?.*/bin/python3"), *map(shutil.which, names)]
-    runs = {str(Path(sys.executable).resolve())}
-    for place in (Path(place).resolve() for place in places if place):
-        probe = [str(place), "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]
+    candidates = [
+        *Path.home().glob(".pyenv/versions/3.1?.*/bin/python3"),
+        *filter(None, map(shutil.which, names)),
+    ]
+    interpreters = {str(Path(sys.executable).resolve())}
+    for candidate in candidates:
+        python = str(Path(candidate).resolve())
+        probe = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]
         if subprocess.run(probe, capture_output=True).returncode == 0:
-            runs.add(str(place))
-    return sorted(runs)
+            interpreters.add(python)
+    return sorted(interpreters)
 
 
-@pytest.mark.parametrize("python", interpreters())
+@pytest.mark.parametrize("python", find_interpreters())
 def test_every_python_gives_the_same_digests(python: str) -> None:
     code = DIGESTS.format(src=str(ROOT / "src"))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A stage ends when the dvc that started it does, with its processes, and records what it took."""
+"""A stage ends with the dvc that started it, and so do its processes; it logs its time."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process exists and is no zombie that its adopted parent has not collected."""
+    """Whether a process exists and is not a zombie."""
     status = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -163,7 +163,7 @@ def test_a_stage_outlives_the_shell_of_somebody_who_started_it(tmp_path: Path) -
     wait_until(lambda: len(read_processes(tmp_path)) == 2)
     stage, child = read_processes(tmp_path)
     try:
-        time.sleep(2)  # several looks at the parent
+        time.sleep(2)  # several checks of the parent
         assert is_running(stage)
     finally:
         os.kill(stage, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The record of a run: the same bytes each time, whole after a kill, and a mirror that is shut."""
+"""Logs of a run: the same bytes each time, also after a kill, and a mirror that is closed."""
 
 import math
 import subprocess
@@ -39,8 +39,8 @@ def _content(folder: Path) -> dict[str, str]:
 
 
 def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
-    whole = Tracker(tmp_path / "whole")
-    _run(whole, range(5))
+    uninterrupted = Tracker(tmp_path / "uninterrupted")
+    _run(uninterrupted, range(5))
     killed = Tracker(tmp_path / "killed")
     _run(killed, range(4))  # epoch 3 was logged, but its checkpoint was not written
     mirror = Mock()
@@ -48,9 +48,9 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
         _run(resumed, range(3, 5))
     assert [call.args[0] for call in mirror.log.call_args_list] == [0, 1, 2, 3, 4]
     mirror.run.finish.assert_called_once()
-    afresh = Tracker(tmp_path / "killed")  # forgets what it finds there
-    _run(afresh, range(5))
-    for name, tracker in (("a", whole), ("b", resumed), ("c", afresh)):
+    restarted = Tracker(tmp_path / "killed")  # drops the rows of the killed run
+    _run(restarted, range(5))
+    for name, tracker in (("a", uninterrupted), ("b", resumed), ("c", restarted)):
         tracker.publish(tmp_path / name / "live", tmp_path / name / "timing")
     assert _content(tmp_path / "a") == _content(tmp_path / "b") == _content(tmp_path / "c")
 

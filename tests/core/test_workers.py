@@ -1,4 +1,4 @@
-"""Work that is spread over processes: same results in the same order, and clear faults."""
+"""Parallel work: the same results in the same order, and clear errors."""
 
 import math
 import os
