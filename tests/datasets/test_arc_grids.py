@@ -43,9 +43,10 @@ def test_the_default_params_are_the_default_distribution(root):
 
 
 def test_the_commands_write_a_complete_dataset(root, tmp_path):
-    made, out = str(tmp_path / "made"), tmp_path / "out"
-    assert not run_stage(root, "generate", "--output", made, "--count", "120").status
-    assert not run_stage(root, "split", "--data-path", made, "--output", str(out)).status
+    generated = str(tmp_path / "made")
+    out = tmp_path / "out"
+    assert not run_stage(root, "generate", "--output", generated, "--count", "120").status
+    assert not run_stage(root, "split", "--data-path", generated, "--output", str(out)).status
     files = {"simplified_dataset_120.npz", "objects.npz", "manifest.json", "data.json", "sheet.png"}
     assert {file.name for file in out.iterdir()} == files
     sizes = {name: len(load_split(out, name)) for name in ("train", "val", "test")}
@@ -58,15 +59,16 @@ def test_the_commands_write_a_complete_dataset(root, tmp_path):
 
 def test_a_split_repeats_its_bytes_and_keeps_objects_with_their_grids(generated, tmp_path):
     order = ["grid", "row", "col", "height", "width", "colour", "shape"]
-    out, sums = tmp_path / "out", []
+    out = tmp_path / "out"
+    sums = []
     for folder in (out, tmp_path / "again"):
         split_grids("arc_grids", tiny.params().grids, generated, folder, seed=0)
         sums.append([sha256(path) for path in sorted(folder.iterdir())])
     assert sums[0] == sums[1]
     for name in ("train", "val", "test"):
         parsed = find_components(load_split(out, name)).legal
-        found = load_objects(out, name)
-        assert np.array_equal(np.sort(found, order=order), np.sort(parsed, order=order))
+        objects = load_objects(out, name)
+        assert np.array_equal(np.sort(objects, order=order), np.sort(parsed, order=order))
 
 
 def _repeat_a_grid(file):

@@ -21,17 +21,24 @@ from genlab.datasets.emoji import (
     strip_variants,
 )
 
-LIGHT, DARK, JOIN, MALE = 0x1F3FB, 0x1F3FF, 0x200D, 0x2642
-WAVE, SMILE, MAN, WOMAN = 0x1F44B, 0x1F600, 0x1F468, 0x1F469
+LIGHT = 0x1F3FB
+DARK = 0x1F3FF
+JOIN = 0x200D
+MALE = 0x2642
+WAVE = 0x1F44B
+SMILE = 0x1F600
+MAN = 0x1F468
+WOMAN = 0x1F469
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Noto Color Emoji with six glyphs: two tones, a face, a hand, and the hand in both tones."""
-    found = next(emoji.SYSTEM_FONTS.rglob(emoji.FONT), None)
-    if found is None:
+    system_font = next(emoji.SYSTEM_FONTS.rglob(emoji.FONT), None)
+    if system_font is None:
         pytest.skip("the Debian package fonts-noto-color-emoji is not installed")
-    font, glyphs = subset.load_font(str(found), subset.Options()), subset.Subsetter()
+    font = subset.load_font(str(system_font), subset.Options())
+    glyphs = subset.Subsetter()
     glyphs.populate(unicodes=[LIGHT, DARK, WAVE, SMILE])
     glyphs.subset(font)
     path = tmp_path_factory.mktemp("font") / "small.ttf"
@@ -51,14 +58,14 @@ def _params(font: Path | str, **changes: object) -> ImageParams:
 
 
 def test_glyphs_are_images_on_white_with_labels_and_groups(font: Path) -> None:
-    part = open_emoji("emoji", _params(font, emoji_size=32)).parts["all"]
-    images = part.read(np.arange(6))
-    assert images.shape == (6, *part.shape) == (6, 32, 32, 3)
+    glyphs = open_emoji("emoji", _params(font, emoji_size=32)).parts["all"]
+    images = glyphs.read(np.arange(6))
+    assert images.shape == (6, *glyphs.shape) == (6, 32, 32, 3)
     assert (images[:, 0, 0] == 255).all()
     assert (images != 255).any(axis=(1, 2, 3)).all()
-    tones = [emoji.LABELS[index] for index in part.labels]
+    tones = [emoji.LABELS[index] for index in glyphs.labels]
     assert tones == ["light", "dark", "no tone", "no tone", "light", "dark"]
-    light, dark, hand, face, *hands = part.groups.tolist()
+    light, dark, hand, face, *hands = glyphs.groups.tolist()
     assert hands == [hand, hand]
     assert len({light, dark, hand, face}) == 4
 
@@ -90,8 +97,8 @@ def test_tone_gender_and_joiners_do_not_tell_emoji_apart() -> None:
 def test_equal_images_are_one_group() -> None:
     images = np.zeros((3, 2, 2, 3), dtype=np.uint8)
     images[1] = 9
-    found = group_variants([[1], [2], [3]], images)
-    assert found[0] == found[2] != found[1]
+    groups = group_variants([[1], [2], [3]], images)
+    assert groups[0] == groups[2] != groups[1]
 
 
 def _remove_bitmaps(font: Path) -> None:

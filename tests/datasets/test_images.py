@@ -35,41 +35,41 @@ def source_of(groups=None, **parts):
     """A source of these parts, uint8 (n, 28, 28, 3) each."""
     return ImageSource(
         {
-            part: ImageSet(
+            name: ImageSet(
                 shape=pixels.shape[1:],
                 labels=np.arange(len(pixels)) % 2,
                 groups=np.arange(len(pixels)) if groups is None else groups,
                 read=pixels.__getitem__,
             )
-            for part, pixels in parts.items()
+            for name, pixels in parts.items()
         },
         "made up",
     )
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def generated(tmp_path, monkeypatch):
     monkeypatch.setattr(images, "CHUNK", 64)
     folder = tmp_path / "generated" / "mnist"
     generate_images("mnist", NAMES, source_of(train=TRAIN, test=TEST), folder)
     return folder
 
 
-def split_made(made, folder, seed=0):
+def split_made(generated, folder, seed=0):
     shares = {"val": 0.1, "test": 0.1}
-    return images.split_images(PUBLISHED[made.name], shares, made, folder, seed)
+    return images.split_images(PUBLISHED[generated.name], shares, generated, folder, seed)
 
 
-def test_the_official_test_split_is_kept_and_the_manifest_describes_the_files(made, tmp_path):
+def test_the_official_test_split_is_kept_and_the_manifest_describes_the_files(generated, tmp_path):
     folder = tmp_path / "mnist"
-    summary = split_made(made, folder, seed=3)
+    summary = split_made(generated, folder, seed=3)
     assert summary.counts == {"train": 180, "val": 20, "test": 30}
-    found = []
+    drawn = []
     for name in ("train", "val"):
         indices = [INDEX[image.tobytes()] for image in load_images(folder, name)]
         assert load_labels(folder, name).tolist() == [index % 2 for index in indices]
-        found += indices
-    assert sorted(found) == list(range(200))
+        drawn += indices
+    assert sorted(drawn) == list(range(200))
     assert np.array_equal(load_images(folder, "test"), TEST)
     manifest = json.loads((folder / "manifest.json").read_text())
     train = np.load(folder / "train.npy")
@@ -87,10 +87,10 @@ def test_the_official_test_split_is_kept_and_the_manifest_describes_the_files(ma
     assert len(summary.examples) == 64
 
 
-def test_the_same_seed_writes_the_same_bytes(made, tmp_path):
+def test_the_same_seed_writes_the_same_bytes(generated, tmp_path):
     sums = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        split_made(made, tmp_path / name, seed)
+        split_made(generated, tmp_path / name, seed)
         sums.append([sha256(path) for path in sorted((tmp_path / name).iterdir())])
     assert sums[0] == sums[1] != sums[2]
 
@@ -102,14 +102,14 @@ def test_without_an_official_split_all_three_are_drawn_in_groups(tmp_path):
     generate_images("emoji", NAMES, source_of(groups, all=pixels), tmp_path / "emoji")
     summary = split_made(tmp_path / "emoji", tmp_path / "split")
     assert sum(summary.facts["duplicates"].values()) == 1
-    everything = {image.tobytes(): index for index, image in enumerate(pixels)}
-    found = [
-        [everything[image.tobytes()] // 4 for image in load_images(tmp_path / "split", name)]
+    index_of = {image.tobytes(): index for index, image in enumerate(pixels)}
+    split_groups = [
+        [index_of[image.tobytes()] // 4 for image in load_images(tmp_path / "split", name)]
         for name in ("train", "val", "test")
     ]
-    assert sorted(group for part in found for group in part) == groups.tolist()
-    assert sum(len(set(part)) for part in found) == 50
-    assert found[0] != sorted(found[0])
+    assert sorted(group for drawn in split_groups for group in drawn) == groups.tolist()
+    assert sum(len(set(drawn)) for drawn in split_groups) == 50
+    assert split_groups[0] != sorted(split_groups[0])
 
 
 def test_a_part_is_limited_to_images_spread_over_its_order(tmp_path):
@@ -121,13 +121,13 @@ def test_a_part_is_limited_to_images_spread_over_its_order(tmp_path):
     assert json.loads((folder / "manifest.json").read_text())["counts"] == {"train": 40, "test": 30}
 
 
-def test_a_changed_file_is_not_split(made, tmp_path):
-    data = bytearray((made / "train.npy").read_bytes())
+def test_a_changed_file_is_not_split(generated, tmp_path):
+    data = bytearray((generated / "train.npy").read_bytes())
     data[-1] ^= 1
-    (made / "train.npy").write_bytes(data)
+    (generated / "train.npy").write_bytes(data)
     with pytest.raises(GenlabError) as error:
-        split_made(made, tmp_path / "x")
-    assert error.value.path == made / "train.npy"
+        split_made(generated, tmp_path / "x")
+    assert error.value.path == generated / "train.npy"
     assert error.value.fix == "python stages/generate.py --dataset mnist"
     assert not (tmp_path / "x").exists()
 

@@ -23,7 +23,8 @@ from genlab.datasets.manifests import MANIFEST_FILE
 from genlab.datasets.splits import SplitSummary
 from genlab.grids.generator import AtomicImageGenerator, hash_grids
 
-SHARD, COUNT = 60, 200
+SHARD = 60
+COUNT = 200
 
 
 @pytest.fixture(autouse=True)
@@ -95,8 +96,8 @@ def test_training_gets_the_shards_and_no_grid_of_val_or_test() -> None:
     assert len(train) == COUNT - 12
     held_out = np.concatenate([load_split("split", name) for name in ("val", "test")])
     assert not np.isin(hash_grids(train), hash_grids(held_out)).any()
-    parts = [np.load(f"made/grids_{index:05d}.npz")["grids"] for index in (1, 2, 3)]
-    assert np.array_equal(train[SHARD - 12 :], np.concatenate(parts))
+    later_shards = [np.load(f"made/grids_{index:05d}.npz")["grids"] for index in (1, 2, 3)]
+    assert np.array_equal(train[SHARD - 12 :], np.concatenate(later_shards))
     assert (
         shards.TRAIN_FILE in read_json(Path("split") / MANIFEST_FILE, producer_command="")["sha256"]
     )
@@ -132,7 +133,8 @@ def test_a_truncated_training_file_is_one_line(content: bytes) -> None:
 
 def test_only_the_file_of_the_manifest_has_shards(tmp_path: Path) -> None:
     split()
-    file, mine = find_data_file("split"), tiny.write_dataset(tmp_path, 50)
+    file = find_data_file("split")
+    mine = tiny.write_dataset(tmp_path, 50)
     users = shutil.copy(mine, file.parent / "mine.npz")
     assert len(load_split(file, "train")) == COUNT - 12
     assert len(load_split(users, "train")) == 40

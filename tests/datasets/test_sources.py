@@ -38,8 +38,8 @@ def _md5(data: bytes) -> str:
 
 
 def _images(source: ImageSource, name: str) -> np.ndarray:
-    part = source.parts[name]
-    return part.read(np.arange(len(part.labels)))
+    images = source.parts[name]
+    return images.read(np.arange(len(images.labels)))
 
 
 def _error(run: Callable[[], object]) -> GenlabError:
@@ -51,10 +51,12 @@ def _error(run: Callable[[], object]) -> GenlabError:
 def _idx_files() -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     files = {}
-    for part, count in (("train", 7), ("t10k", 3)):
+    for prefix, count in (("train", 7), ("t10k", 3)):
         head = struct.pack(">4B3I", 0, 0, 8, 3, count, 28, 28)
-        files[f"{part}-images-idx3"] = head + rng.bytes(count * 784)
-        files[f"{part}-labels-idx1"] = struct.pack(">4BI", 0, 0, 8, 1, count) + bytes(range(count))
+        files[f"{prefix}-images-idx3"] = head + rng.bytes(count * 784)
+        files[f"{prefix}-labels-idx1"] = struct.pack(">4BI", 0, 0, 8, 1, count) + bytes(
+            range(count)
+        )
     return files
 
 
@@ -62,7 +64,8 @@ def _idx_files() -> dict[str, bytes]:
 def idx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """(name of the dataset, folder of its four archives); the published checksums are theirs."""
     name = request.param
-    loader, files = LOADERS[name], _idx_files()
+    loader = LOADERS[name]
+    files = _idx_files()
     folder = tmp_path / "raw" / loader.__name__ / "raw"
     folder.mkdir(parents=True)
     archives = {f"{stem}-ubyte.gz": gzip.compress(data) for stem, data in files.items()}
@@ -77,11 +80,11 @@ def idx(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _check_idx(source: ImageSource) -> None:
-    for part, prefix, count in (("train", "train", 7), ("test", "t10k", 3)):
-        images = _images(source, part)
+    for split, prefix, count in (("train", "train", 7), ("test", "t10k", 3)):
+        images = _images(source, split)
         assert images.shape == (count, 28, 28, 1)
         assert images.tobytes() == _idx_files()[f"{prefix}-images-idx3"][16:]
-        assert source.parts[part].labels.tolist() == list(range(count))
+        assert source.parts[split].labels.tolist() == list(range(count))
 
 
 def test_idx_archives_are_read_in_place_however_they_were_packed(
@@ -190,7 +193,8 @@ BATCHES = [f"data_batch_{index}" for index in range(1, 6)]
 @pytest.fixture
 def cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """cifar-10-python.tar.gz with 2 images per batch; its checksums count as published."""
-    cls, rng = datasets.CIFAR10, np.random.default_rng(0)
+    cls = datasets.CIFAR10
+    rng = np.random.default_rng(0)
     folder = tmp_path / "made" / cls.base_folder
     folder.mkdir(parents=True)
     for index, batch in enumerate([*BATCHES, "test_batch"]):
@@ -268,17 +272,18 @@ def celeba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     for name, lines in tables.items():
         (folder / name).write_text("\n".join(lines) + "\n")
-    known = [
+    file_list = [
         (key, _md5((folder / name).read_bytes()), name)
         for key, _, name in datasets.CelebA.file_list
     ]
-    monkeypatch.setattr(datasets.CelebA, "file_list", known)
+    monkeypatch.setattr(datasets.CelebA, "file_list", file_list)
     return tmp_path / "raw"
 
 
 def test_celeba_is_cropped_labelled_and_grouped_by_person(celeba: Path) -> None:
     source = open_celeba("celeba", _params(celeba, download=True))
-    train, test = source.parts["train"], source.parts["test"]
+    train = source.parts["train"]
+    test = source.parts["test"]
     images = _images(source, "train")
     assert images.shape == (7, 64, 64, 3)
     assert _images(source, "test").shape == (3, 64, 64, 3)

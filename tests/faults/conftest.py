@@ -26,9 +26,9 @@ def record() -> Callable[..., None]:
         print(f"{name}: {failed} of {n} failed")
         if RESULTS:
             path = Path(RESULTS)
-            known = read_json(path, producer_command="make faults") if path.exists() else {}
-            known[name] = {"tried": n, "failed": failed}
-            write_json(path, dict(sorted(known.items())))
+            counts = read_json(path, producer_command="make faults") if path.exists() else {}
+            counts[name] = {"tried": n, "failed": failed}
+            write_json(path, dict(sorted(counts.items())))
 
     return write
 

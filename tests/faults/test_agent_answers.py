@@ -34,7 +34,8 @@ class Watch:
     """Checks the registry and the clock after each attempt."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self.workspace, self.faults = workspace, list[str]()
+        self.workspace = workspace
+        self.faults: list[str] = []
         self._since = time.monotonic()
 
     def __call__(self, line: str) -> None:

@@ -47,7 +47,8 @@ class Victim:
             folder, base_url=server.url, backend="openai", max_iterations=attempts,
             patience=attempts, examples=200, subset=200, validation=100, seeds=1, max_seconds=0.0,
         )  # fmt: skip
-        self.folder, self.server = folder, server
+        self.folder = folder
+        self.server = server
         self.first = len(server.requests)  # what was asked before this run
         self.complete: dict[str, dict[str, Any]] = {}  # results.json at the last kill, by run_id
         self.in_flight = 0  # questions whose answers had not been recorded
@@ -55,8 +56,8 @@ class Victim:
 
     @property
     def workspace(self) -> Workspace:
-        found = [path.parent for path in self.folder.glob(f"workspaces/*/{PROJECT}")]
-        return Workspace(found[0] if found else self.folder / "none")
+        folders = [path.parent for path in self.folder.glob(f"workspaces/*/{PROJECT}")]
+        return Workspace(folders[0] if folders else self.folder / "none")
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -65,14 +66,15 @@ class Victim:
     @property
     def outcomes(self) -> list[dict[str, Any]]:
         """The attempts' plans, code and results, without names and clocks."""
-        kept = {
+        fields = {
             "number", "config", "training", "origin", "code_origin", "decision", "verdict",
             "failure", "seeds",
         }  # fmt: skip
-        found = [each.model_dump(mode="json", include=kept) for each in self.attempts]
-        for seed in (seed for each in found for seed in each["seeds"]):
-            del seed["seconds"]
-        return found
+        outcomes = [attempt.model_dump(mode="json", include=fields) for attempt in self.attempts]
+        for outcome in outcomes:
+            for seed in outcome["seeds"]:
+                del seed["seconds"]
+        return outcomes
 
     @property
     def transcript_lines(self) -> int:
@@ -91,7 +93,8 @@ class Victim:
 
     def kill(self, rng: random.Random) -> bool:
         """Run until a random point and kill the process; False where it ended before."""
-        asked, recorded = len(self.server.requests), self.transcript_lines
+        requests = len(self.server.requests)
+        recorded = self.transcript_lines
         child = self.start()
         assert child.stderr is not None
         lines = [child.stderr.readline() for _ in range(rng.randint(1, LINES))]
@@ -102,7 +105,7 @@ class Victim:
         if status == 0:
             return False
         assert status == -signal.SIGKILL, f"the run ended by itself: {lines[-3:]}"
-        in_flight = len(self.server.requests) - asked - (self.transcript_lines - recorded)
+        in_flight = len(self.server.requests) - requests - (self.transcript_lines - recorded)
         if in_flight not in (0, 1):
             self.faults.append(f"{in_flight} questions in flight at {lines[-1]!r}")
         self.in_flight += in_flight
@@ -134,9 +137,10 @@ class Victim:
         """Let it run to its end, and note what was lost or repeated."""
         self.run()
         self.check()
-        asked = len(self.server.requests) - self.first
-        if more := asked - self.transcript_lines - self.in_flight:
-            self.faults.append(f"repeated: {more} questions beyond those in flight")
+        requests = len(self.server.requests) - self.first
+        repeated = requests - self.transcript_lines - self.in_flight
+        if repeated:
+            self.faults.append(f"repeated: {repeated} questions beyond those in flight")
 
 
 @dataclass

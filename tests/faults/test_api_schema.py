@@ -22,20 +22,21 @@ WITH_PARAMETERS = 7  # operations that take any: the others have one request eac
 @pytest.fixture
 def schemathesis() -> Iterator[Any]:
     """schemathesis, whose every second request names a run, a case and items that exist."""
-    found = pytest.importorskip("schemathesis")
+    module = pytest.importorskip("schemathesis")
     numbers = itertools.count()
 
-    @found.hook
+    @module.hook
     def before_call(context: Any, case: Any, kwargs: Any) -> None:
         # Starlette's Mount answers a path with a line feed itself, in plain text: 404.
         # Parameters are percent-encoded by now.
-        given = case.path_parameters or {}
-        case.path_parameters = {k: str(v).replace("%0A", "") for k, v in given.items()}
-        if (number := next(numbers)) % 2:
+        parameters = case.path_parameters or {}
+        case.path_parameters = {k: str(v).replace("%0A", "") for k, v in parameters.items()}
+        number = next(numbers)
+        if number % 2:
             name_what_exists(case, number)
 
-    yield found
-    found.hooks.unregister_all()
+    yield module
+    module.hooks.unregister_all()
 
 
 def name_what_exists(case: Any, number: int) -> None:
@@ -84,7 +85,8 @@ def check(schema: Any, requests: int) -> tuple[list[str], int]:
         getattr(config.phases, phase).enabled = False
     promised = {name: {"enabled": True} for name in PROMISED}
     config.checks = ChecksConfig.from_dict({"enabled": False, **promised})
-    tried, faults = 0, []
+    tried = 0
+    faults: list[str] = []
     for event in from_schema(schema).execute():
         assert not isinstance(event, events.NonFatalError | events.FatalError), event
         if isinstance(event, events.ScenarioFinished):

@@ -16,7 +16,8 @@ from genlab.benchmark.store.repository import Store
 RUN = "2026-01-01"
 FRESH = "!document.querySelector('[data-stale=true]')"  # what a rerun replaces fades for a moment
 TIMEOUT = 120_000  # milliseconds
-CLIENTS, CASES = 200, 500  # two events per case: generating and failed
+CLIENTS = 200
+CASES = 500  # two events per case: generating and failed
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("only_full_size")]
 
@@ -33,7 +34,8 @@ def project(tmp_path: Path) -> Path:
 def test_accessibility(project: Path, record: Callable[..., None]) -> None:
     """Serious and critical findings of axe-core within the pages' part of the window."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found, looked = [], 0
+    findings: list[str] = []
+    visited = 0
     with serving(ROOT) as ours, serving(project) as served, chromium() as browser:
         files = (ROOT / "src/genlab/web/pages").glob("[a-z]*.py")
         names = sorted(path.stem for path in files if path.stem != "main")
@@ -49,11 +51,11 @@ def test_accessibility(project: Path, record: Callable[..., None]) -> None:
             page.wait_for_function(FRESH, timeout=TIMEOUT)
             for fault in axe.run(page, context="[data-testid=stMain]").response["violations"]:
                 if fault["impact"] in ("serious", "critical"):
-                    found += [f"{address} ({scheme}): {fault['id']}"] * len(fault["nodes"])
-            looked += 1
+                    findings += [f"{address} ({scheme}): {fault['id']}"] * len(fault["nodes"])
+            visited += 1
             page.close()
-    record("app.axe", len(found), n=looked)
-    assert found == []
+    record("app.axe", len(findings), n=visited)
+    assert findings == []
 
 
 def test_no_event_is_lost_or_reordered(tmp_path: Path, record: Callable[..., None]) -> None:
@@ -93,12 +95,12 @@ async def follow_run(server: app_room.Server) -> list[tuple[int, list[int]]]:
         held = [await post(1, "sim_stamp", seconds=1000) for _ in range(2)]
         run_id = await post(CASES, "sim_fail")
         ready = [asyncio.Event() for _ in range(CLIENTS)]
-        tasks = [asyncio.create_task(follow(run_id, each)) for each in ready]
-        await asyncio.gather(*(each.wait() for each in ready))
+        tasks = [asyncio.create_task(follow(run_id, event)) for event in ready]
+        await asyncio.gather(*(event.wait() for event in ready))
         items = (await client.get(f"/api/run/{run_id}")).json()["items"]
         assert {item["status"] for item in items} == {"queued"}, (
             "the run began before every client was connected"
         )
-        for each in held:
-            await client.post(f"/api/run/{each}/cancel")
+        for waiting_run in held:
+            await client.post(f"/api/run/{waiting_run}/cancel")
         return await asyncio.gather(*tasks)

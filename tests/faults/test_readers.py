@@ -44,8 +44,12 @@ from genlab.vae.training.checkpoint import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-QUICK, SLOW, FULL = 40, 2_000, 17_000
-"""Damaged files per reader: in the ordinary tests; at full size of slow and of fast readers."""
+QUICK = 40
+"""Damaged files per reader in the ordinary tests."""
+SLOW = 2_000
+"""Damaged files per slow reader at full size."""
+FULL = 17_000
+"""Damaged files per fast reader at full size."""
 MARK = "0123456789abcdef" * 4
 
 
@@ -105,10 +109,10 @@ def make_ratings(folder: Path) -> None:
 
 
 def import_ratings(path: Path) -> None:
-    store = path.with_name("kept.sqlite3")
-    shutil.copy(path.with_name("made.sqlite3"), store)
-    with Store(store) as kept:
-        import_stars(kept, path)
+    copy = path.with_name("kept.sqlite3")
+    shutil.copy(path.with_name("made.sqlite3"), copy)
+    with Store(copy) as store:
+        import_stars(store, path)
 
 
 def open_store(path: Path) -> None:
@@ -195,7 +199,8 @@ BYTES = st.tuples(
     st.floats(0, 1),
     st.binary(min_size=1, max_size=8),
 )
-TREES, ARRAY_FILES = (".yaml", ".json", ".jsonl"), (".npy", ".npz")
+TREES = (".yaml", ".json", ".jsonl")
+ARRAY_FILES = (".npy", ".npz")
 
 
 def damages(suffix: str) -> st.SearchStrategy[Any]:
@@ -215,7 +220,9 @@ def damage(content: bytes, suffix: str, how: str, where: float, what: Any) -> by
     if how == "array":
         return replace_array(content, suffix, where, what)
     at = int(where * len(content))
-    before, after, length = content[:at], content[at:], len(what)
+    before = content[:at]
+    after = content[at:]
+    length = len(what)
     flipped = bytes(a ^ b for a, b in zip(after, what, strict=False))
     return {
         "cut": before,

@@ -25,8 +25,8 @@ OUTCOMES: dict[tuple[str, str], str] = {}
 @pytest.fixture(scope="module", params=MODES)
 def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
     needs_sandbox(request.param)
-    with attacks.make_target(request.param) as made:
-        yield made
+    with attacks.make_target(request.param) as attack_target:
+        yield attack_target
 
 
 @pytest.mark.parametrize("attack", TRIED, ids=lambda attack: attack.name)
@@ -37,7 +37,7 @@ def test_attack_is_stopped(attack: attacks.Attack, target: attacks.Target) -> No
 
 
 # A command's workspace lies in /tmp, which is private in bubblewrap: `..` is no place outside.
-SCRIPTS = [each for each in TRIED if type(each) is attacks.Attack and ".." not in each.name]
+SCRIPTS = [attack for attack in TRIED if type(attack) is attacks.Attack and ".." not in attack.name]
 
 
 @pytest.mark.parametrize("attack", SCRIPTS, ids=lambda attack: attack.name)
@@ -47,16 +47,17 @@ def test_attack_by_a_script_of_the_agent_is_stopped(
     mode = target.sandbox.mode
     params = load_params(root / "params.yaml").agent.model_copy(update={"sandbox": mode})
     goal = parse_goal("dummy stripes, accuracy > 90 %")
-    workspace, folder = Workspace(target.workspace), target.workspace / "src"
+    workspace = Workspace(target.workspace)
+    folder = target.workspace / "src"
     folder.mkdir(exist_ok=True)
     environ = f"import os; os.environ.update({target.environ!r})\n"
     (folder / "attack.py").write_text(environ + attack.script)
     before = set(target.workspace.rglob("*.py"))
     with bind_toolbox(Toolbox(workspace, Settings(goal, params))):
         output = tools.python_run("src/attack.py")
-    found = set(target.workspace.rglob("*.py")) - before
+    new_files = set(target.workspace.rglob("*.py")) - before
     breached = "BREACH" in output or attacks.SECRET in output or "refused" not in output
-    fault = output if breached or found or not attacks.intact(target) else ""
+    fault = output if breached or new_files or not attacks.intact(target) else ""
     OUTCOMES[f"{mode}, python_run", attack.name] = fault
     assert fault == ""
 

@@ -111,13 +111,13 @@ def bodies() -> Iterator[Attack]:
 def fields() -> Iterator[Attack]:
     """SQL and markup where a name belongs."""
     for text in (SQL, SCRIPT):
-        part = quote(text, safe="")
+        quoted = quote(text, safe="")
         for path in (
-            f"/api/run/{part}",
-            f"/api/report/{part}",
-            f"/api/test-cases/{part}/template",
-            f"/api/pictures/{part}",
-            f"/api/test-cases/case-001/template?width={part}",
+            f"/api/run/{quoted}",
+            f"/api/report/{quoted}",
+            f"/api/test-cases/{quoted}/template",
+            f"/api/pictures/{quoted}",
+            f"/api/test-cases/case-001/template?width={quoted}",
         ):
             yield Attack(path, path)
         for where, value in (("case_ids", [text]), ("tool_ids", [text]), ("options", {text: {}})):

@@ -66,19 +66,20 @@ class Calm:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory, full_size: bool) -> Calm:
     folder = tmp_path_factory.mktemp("calm")
-    place, found = folder / "place", Calm(folder / "place", {}, {}, {}, {})
+    place = folder / "place"
+    calm_run = Calm(place, {}, {}, {}, {})
     place.mkdir()
     tiny.write_params(place, datasets=["arc_grids"])
     for stage in STAGES if full_size else STAGES[: STAGES.index(SMALL) + 1]:
-        found.before[stage] = Path(shutil.copytree(place, folder / stage))
+        calm_run.before[stage] = Path(shutil.copytree(place, folder / stage))
         began = time.monotonic()
         timed = full_size or stage == SMALL  # the others need no process of their own
         done = end(start_stage(place, stage)) if timed else run_stage(place, stage)
         assert done.status == 0, done.stderr
-        found.seconds[stage] = time.monotonic() - began
-        found.after[stage] = find_files(place)
-        found.bytes[stage] = size(place) - size(found.before[stage])
-    return found
+        calm_run.seconds[stage] = time.monotonic() - began
+        calm_run.after[stage] = find_files(place)
+        calm_run.bytes[stage] = size(place) - size(calm_run.before[stage])
+    return calm_run
 
 
 # -- what happens to a stage in a place; each says what is wrong with how the stage ended
@@ -93,7 +94,8 @@ def refusal(done: Done) -> list[str]:
 
 
 def kill(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
-    process, seconds = start_stage(place, stage), calm.seconds[stage]
+    process = start_stage(place, stage)
+    seconds = calm.seconds[stage]
     if stage == SMALL:  # of whose seconds four fifths are imports
         wait_for_epochs(place, process, 1)
         seconds /= 10
@@ -133,8 +135,8 @@ def limit_memory(calm: Calm, stage: str, place: Path, rng: random.Random) -> lis
 
 
 def run_twice(calm: Calm, stage: str, place: Path, rng: random.Random) -> list[str]:
-    both = [start_stage(place, stage), start_stage(place, stage)]
-    return [what for process in both for what in refusal(end(process))]
+    processes = [start_stage(place, stage), start_stage(place, stage)]
+    return [fault for process in processes for fault in refusal(end(process))]
 
 
 Fault = Callable[[Calm, str, Path, random.Random], list[str]]
@@ -148,18 +150,19 @@ def recover(calm: Calm, stage: str, place: Path, fault: str) -> list[str]:
     done = run_stage(place, stage)
     if done.status:
         return [f"{stage} does not run again: {done.stderr[-500:]}"]
-    found, expected = find_files(place), calm.after[stage]
-    names = found.keys() | expected.keys()
-    different = sorted(name for name in names if found.get(name) != expected.get(name))
+    files = find_files(place)
+    expected = calm.after[stage]
+    names = files.keys() | expected.keys()
+    different = sorted(name for name in names if files.get(name) != expected.get(name))
     # An epoch that ends well while memory is short may leave other last bits: libraries seem to
     # take other kernels where they get no buffer. What the stage wrote may differ by that alone.
-    if fault == "memory" and stage == "train" and found.keys() == expected.keys():
+    if fault == "memory" and stage == "train" and files.keys() == expected.keys():
         best, calm_best = (
             json.loads((root / "results/arc_grids/training.json").read_text())["best"]
             for root in (place, calm.place)
         )
-        own = names - find_files(calm.before[stage]).keys()
-        if own.issuperset(different) and best == pytest.approx(calm_best, rel=1e-4):
+        written = names - find_files(calm.before[stage]).keys()
+        if written.issuperset(different) and best == pytest.approx(calm_best, rel=1e-4):
             return []
     return different
 
@@ -174,14 +177,17 @@ def size(folder: Path) -> int:
 def test_a_disturbed_stage_ends_as_an_undisturbed_one(
     name: str, calm: Calm, full_size: bool, tmp_path: Path, record: Callable[..., None]
 ) -> None:
-    rng, wrong, tried, failed = random.Random(name), list[str](), 0, 0
+    rng = random.Random(name)
+    faults: list[str] = []
+    tried = 0
+    failed = 0
     for stage in STAGES if full_size else [SMALL]:
         for number in range(FULL if full_size else 1):
             place = tmp_path / f"{stage}{number}"
             shutil.copytree(calm.before[stage], place)
-            found = FAULTS[name](calm, stage, place, rng) + recover(calm, stage, place, name)
-            wrong += [f"{stage}: {what}" for what in found]
-            failed += bool(found)
+            stage_faults = FAULTS[name](calm, stage, place, rng) + recover(calm, stage, place, name)
+            faults += [f"{stage}: {fault}" for fault in stage_faults]
+            failed += bool(stage_faults)
             tried += 1
     record(f"faults.{name}", failed, n=tried)
-    assert wrong == []
+    assert faults == []

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from genlab.benchmark.store.repository import Store
 
-FULL, SMALL = 40, 2
+FULL = 40
+SMALL = 2
 DEADLINE = 60  # seconds
 # Rates items under new names until it is ended; a line of stdout acknowledges a rating.
 RATER = """
@@ -27,12 +28,13 @@ with Store(sys.argv[1]) as store:
 def test_copies_at_random_moments(
     tmp_path: Path, full_size: bool, record: Callable[..., None]
 ) -> None:
-    rng, wrong = random.Random(0), list[str]()
+    rng = random.Random(0)
+    faults: list[str] = []
     acknowledged = tmp_path / "acknowledged.txt"
     store = tmp_path / "store" / "genlab.sqlite3"
     store.parent.mkdir()
-    with acknowledged.open("w") as lines:
-        rater = subprocess.Popen([sys.executable, "-c", RATER, str(store)], stdout=lines)
+    with acknowledged.open("w") as stdout:
+        rater = subprocess.Popen([sys.executable, "-c", RATER, str(store)], stdout=stdout)
     try:
         deadline = time.monotonic() + DEADLINE
         while not acknowledged.stat().st_size:
@@ -42,14 +44,14 @@ def test_copies_at_random_moments(
             time.sleep(rng.uniform(0, 0.5))
             rater.send_signal(signal.SIGSTOP)  # so that the store's files are of one moment
             copy = shutil.copytree(store.parent, tmp_path / f"copy{number}")
-            known = acknowledged.read_text().splitlines()
+            lines = acknowledged.read_text().splitlines()
             rater.send_signal(signal.SIGCONT)
-            with Store(copy / store.name) as found:
-                kept = {rating.subject_hash for rating in found.ratings()}
-            lost = {f"{int(line):064x}" for line in known} - kept
-            wrong += [f"copy {number} lost {len(lost)} of {len(known)}"] if lost else []
+            with Store(copy / store.name) as store_copy:
+                rated = {rating.subject_hash for rating in store_copy.ratings()}
+            lost = {f"{int(line):064x}" for line in lines} - rated
+            faults += [f"copy {number} lost {len(lost)} of {len(lines)}"] if lost else []
     finally:
         rater.kill()
         rater.wait()
-    record("faults.store_copies", len(wrong), n=count)
-    assert wrong == []
+    record("faults.store_copies", len(faults), n=count)
+    assert faults == []

@@ -26,11 +26,13 @@ from genlab.benchmark.plugins.openai_images import OpenAITool
 from genlab.benchmark.store.repository import Store
 from genlab.core.io import sha256
 
-KILLS, KILL_CASES = 20, 12
+KILLS = 20
+KILL_CASES = 12
 GRACE = 0.25  # seconds in which an answer that was sent may still be on its way to the disk
 DEADLINE = 120.0  # seconds after which a run counts as hung
 
-GOOD, SCORED = turned(), ("scored", "")
+GOOD = turned()
+SCORED = ("scored", "")
 CUT_OFF = image(bytes(200_000), tear=True)
 # by case: what the server replies to its requests (the last for ever), and how the item ends
 HOSTILITIES: dict[str, tuple[list[Reply], tuple[str, str]]] = {
@@ -63,28 +65,28 @@ def test_hostile_image_server(tmp_path: Path, record: Callable[..., None]) -> No
     bench = Bench(tmp_path)
     cases = bench.cases(len(HOSTILITIES))
     scripts = dict(zip((case.case_id for case in cases), HOSTILITIES.values(), strict=True))
-    asked: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
 
     def reply(request: Request) -> Reply:
         case = case_of(request, cases)
-        asked[case] += 1
+        requests[case] += 1
         replies, _ = scripts[case]
-        return replies[min(asked[case], len(replies)) - 1]
+        return replies[min(requests[case], len(replies)) - 1]
 
     with Server(reply) as server:
         tool = OpenAITool(id="t", base_url=server.url, model="m", concurrency=8, cost=0.0)
         short = {"sleep": lambda seconds: asyncio.sleep(min(seconds, 0.3)), "timeout": 3.0}
         items = bench.run(cases, tool, concurrency=8, retries=2, **short)
-    ended = {
-        what: (item.status, item.failure_kind)
-        for what, item in zip(HOSTILITIES, items, strict=True)
+    outcomes = {
+        name: (item.status, item.failure_kind)
+        for name, item in zip(HOSTILITIES, items, strict=True)
     }
-    expected = {what: end for what, (_, end) in HOSTILITIES.items()}
-    wrong = [what for what in expected if ended[what] != expected[what]]
-    wrong += [item.case_id for item in items if (item.score is None) == (item.status == "scored")]
-    record("swap.hostile_server", len(wrong), n=len(items))
-    assert ended == expected
-    assert wrong == []
+    expected = {name: outcome for name, (_, outcome) in HOSTILITIES.items()}
+    faults = [name for name in expected if outcomes[name] != expected[name]]
+    faults += [item.case_id for item in items if (item.score is None) == (item.status == "scored")]
+    record("swap.hostile_server", len(faults), n=len(items))
+    assert outcomes == expected
+    assert faults == []
 
 
 # A run in FOLDER/runs of the cases in FOLDER/cases, begun or resumed, with the endpoint at URL.
@@ -139,14 +141,14 @@ def kill_once(folder: Path, delay: float) -> Counter[str]:
         process.send_signal(signal.SIGKILL)
         killed = time.time()
         process.wait()
-        kept = {path.stem.strip(".") for path in (folder / "runs").rglob("*case-*")}
-        asked = len(server.requests)
+        on_disk = {path.stem.strip(".") for path in (folder / "runs").rglob("*case-*")}
+        requests = len(server.requests)
         arrived = {
             case_of(request, cases) for moment, request in server.sent if moment < killed - GRACE
         }
         costs["crashed"] += start(folder, server.url).wait(DEADLINE) != 0
-        again = Counter(case_of(request, cases) for request in server.requests[asked:])
-        costs["paid twice"] += sum(again[case] for case in kept | arrived)
+        again = Counter(case_of(request, cases) for request in server.requests[requests:])
+        costs["paid twice"] += sum(again[case] for case in on_disk | arrived)
     costs["lost"] += lost(folder)
     return +costs
 
@@ -154,7 +156,8 @@ def kill_once(folder: Path, delay: float) -> Counter[str]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("only_full_size")
 def test_killed_runs_of_the_benchmark(tmp_path: Path, record: Callable[..., None]) -> None:
-    rng, costs = random.Random(0), Counter[str]()
+    rng = random.Random(0)
+    costs: Counter[str] = Counter()
     calm = tmp_path / "calm"
     make_cases(calm / "cases", KILL_CASES)
     with Server(lambda _: turned(0.05)) as server:

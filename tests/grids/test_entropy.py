@@ -42,13 +42,13 @@ def enumeration(distribution, draws):
         index, row, col = placement
         return [(row + int(r), col + int(c)) for r, c in np.argwhere(SHAPES[index].mask)]
 
-    everything = [(index, *place) for index, places in fitting.items() for place in places]
+    placements = [(index, *place) for index, places in fitting.items() for place in places]
     apart = {
-        (one, other): all(
+        (first, second): all(
             max(abs(a - c), abs(b - d)) > distribution.spacing
-            for (a, b), (c, d) in itertools.product(cells(one), cells(other))
+            for (a, b), (c, d) in itertools.product(cells(first), cells(second))
         )
-        for one, other in itertools.product(everything, everything)
+        for first, second in itertools.product(placements, placements)
     }
 
     sequences = {(): 1.0}
@@ -60,11 +60,11 @@ def enumeration(distribution, draws):
                 free = [
                     (index, *position)
                     for position in positions
-                    if all(apart[(index, *position), each] for each in earlier)
+                    if all(apart[(index, *position), placement] for placement in earlier)
                 ]
-                found = 1 - (1 - len(free) / len(positions)) ** draws
+                p_any_free = 1 - (1 - len(free) / len(positions)) ** draws
                 for placement in free:
-                    step = shape_probability(index) * found / len(free)
+                    step = shape_probability(index) * p_any_free / len(free)
                     longer[(*earlier, placement)] = chance * step
         sequences = longer
         sets[n] = Counter()
@@ -127,7 +127,7 @@ def test_grids_are_drawn_as_often_as_the_formula_says():
     assert set(drawn) == set(possible)
     probability = np.exp(-grid_nats(table_of(possible), distribution, len(possible))) * 9**2
     expected = 50_000 * probability / probability.sum()
-    assert chisquare([drawn[each] for each in possible], expected).pvalue > 0.01
+    assert chisquare([drawn[pair] for pair in possible], expected).pvalue > 0.01
 
 
 def test_the_bound_grows_with_the_objects_and_is_below_a_compressor():

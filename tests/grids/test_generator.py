@@ -31,9 +31,9 @@ def cells_of(row):
     return np.argwhere(SHAPES[row["shape"]].mask) + np.array([row["row"], row["col"]])
 
 
-def distance(one, other):
+def distance(first, second):
     """Chebyshev distance of the nearest two cells of two objects."""
-    return np.abs(cells_of(one)[:, None] - cells_of(other)[None]).max(axis=2).min()
+    return np.abs(cells_of(first)[:, None] - cells_of(second)[None]).max(axis=2).min()
 
 
 def test_the_default_distribution_is_the_specified_one(draw):
@@ -86,8 +86,8 @@ def test_every_grid_satisfies_its_distribution(size, least, more, spacing, kinds
     assert least <= count.min() <= count.max() <= most
     assert {KINDS[kind] for kind in objects["kind"]} <= kinds
     for index in range(20):
-        mine = objects[objects["grid"] == index]
-        assert all(distance(a, b) > spacing for i, a in enumerate(mine) for b in mine[:i])
+        in_grid = objects[objects["grid"] == index]
+        assert all(distance(a, b) > spacing for i, a in enumerate(in_grid) for b in in_grid[:i])
 
 
 def test_objects_that_cannot_all_fit_are_an_error_not_a_hang():

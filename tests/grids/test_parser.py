@@ -19,9 +19,9 @@ def test_every_legal_shape_parses_to_itself_wherever_it_stands():
         corners = [(0, 0), (16 - shape.height, 16 - shape.width), (5, 4)]
         for grid, (row, col) in zip(grids, corners, strict=True):
             grid[row : row + shape.height, col : col + shape.width][shape.mask] = 7
-        found = find_components(grids).legal
-        assert found["shape"].tolist() == [index] * 3
-        assert list(zip(found["row"], found["col"], strict=True)) == corners
+        objects = find_components(grids).legal
+        assert objects["shape"].tolist() == [index] * 3
+        assert list(zip(objects["row"], objects["col"], strict=True)) == corners
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_legal_minds_the_object_count(count, is_legal):
 def test_components_come_by_grid_and_label_their_cells():
     rng = np.random.default_rng(1)
     grids = (rng.integers(1, 10, (200, 16, 16)) * (rng.random((200, 16, 16)) < 0.2)).astype("u1")
-    found = find_components(grids)
-    assert (np.diff(found.objects["grid"]) >= 0).all()
-    assert ((found.labels > 0) == (grids > 0)).all()
-    cells = np.bincount(found.labels.reshape(-1))[1:]
-    assert (cells == found.objects["cells"]).all()
-    grid, row, col = np.nonzero(found.labels)
-    owner = found.objects[found.labels[grid, row, col] - 1]
+    components = find_components(grids)
+    assert (np.diff(components.objects["grid"]) >= 0).all()
+    assert ((components.labels > 0) == (grids > 0)).all()
+    cells = np.bincount(components.labels.reshape(-1))[1:]
+    assert (cells == components.objects["cells"]).all()
+    grid, row, col = np.nonzero(components.labels)
+    owner = components.objects[components.labels[grid, row, col] - 1]
     assert (owner["grid"] == grid).all()
     assert ((owner["row"] <= row) & (row < owner["row"] + owner["height"])).all()
     assert ((owner["col"] <= col) & (col < owner["col"] + owner["width"])).all()
@@ -75,5 +75,5 @@ def test_components_come_by_grid_and_label_their_cells():
 def test_black_grids_and_an_empty_batch_have_nothing():
     black = np.zeros((2, 16, 16), dtype=np.uint8)
     for batch in (black, black[:0]):
-        found = find_components(batch)
-        assert len(found.legal) == found.stray.sum() == is_valid(batch).sum() == 0
+        components = find_components(batch)
+        assert len(components.legal) == components.stray.sum() == is_valid(batch).sum() == 0

@@ -7,6 +7,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -202,8 +203,11 @@ def draw_tasks(count: int = 60, seed: int = 0) -> Tasks:
 
 def list_grids(tasks: Tasks) -> list[list[list[int]]]:
     """All grids of tasks, in their order."""
-    pairs = (pair for task in tasks.values() for part in task.values() for pair in part)
-    return [grid for pair in pairs for grid in pair.values()]
+    grids = []
+    for task in tasks.values():
+        for pair in chain(*task.values()):
+            grids += pair.values()
+    return grids
 
 
 TaskWriter = Callable[[Path, Tasks], Path]

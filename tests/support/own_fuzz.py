@@ -86,9 +86,9 @@ def read_apart(path: Path) -> str:
         os._exit(status)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        said = pipe.read().decode(errors="replace")
+        output = pipe.read().decode(errors="replace")
     _, ended = os.waitpid(child, 0)
     if os.WIFSIGNALED(ended):
         return f"ended by signal {os.WTERMSIG(ended)}"
     status = os.WEXITSTATUS(ended)
-    return {0: "", 2: "an error of several lines"}.get(status, said)
+    return {0: "", 2: "an error of several lines"}.get(status, output)

@@ -20,7 +20,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.datasets.readers.opening import OwnPictures, read_pictures
 
-SIDE, COUNT = 28, 120
+SIDE = 28
+COUNT = 120
 APPLE = bytes([0, 5, 22, 7, 0, 2, 0, 0]) + b"Mac OS X".ljust(16) + bytes(100)
 ORIENTATION = 0x0112
 
@@ -78,7 +79,8 @@ def read(path: Path | str, **options: Any) -> OwnPictures:
 def is_right(pictures: OwnPictures, count: int = COUNT, near: float = 2.0) -> bool:
     """Whether the pictures are the ones that were drawn, with two classes."""
     levels = pictures.fitted.levels.astype(float).mean(axis=3)
-    upper, lower = levels[:, : SIDE // 2].mean((1, 2)), levels[:, SIDE // 2 :].mean((1, 2))
+    upper = levels[:, : SIDE // 2].mean((1, 2))
+    lower = levels[:, SIDE // 2 :].mean((1, 2))
     bright = levels[:, :, ::2].mean((1, 2)) > levels[:, :, 1::2].mean((1, 2)) + 30
     names = np.array(pictures.classes)[pictures.labels]
     return (

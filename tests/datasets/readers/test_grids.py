@@ -37,21 +37,21 @@ def on_canvas(side: int) -> list[bytes]:
 def test_every_convention_gives_the_same_grids(tmp_path: Path, name: str) -> None:
     path = own_data.TASK_CONVENTIONS[name](tmp_path / "data", TASKS)
     assert find_kind(SourceParams(path=str(path))) == "grids"
-    found = read(path)
-    assert found.side == 10
-    assert sorted(grid.tobytes() for grid in found.grids) == on_canvas(10)
-    assert not found.tasks.unreadable
-    groups = len(np.unique(found.groups))
-    assert groups == (len(found.grids) if name in own_data.WITHOUT_TASKS else 12)
+    own_grids = read(path)
+    assert own_grids.side == 10
+    assert sorted(grid.tobytes() for grid in own_grids.grids) == on_canvas(10)
+    assert not own_grids.tasks.unreadable
+    groups = len(np.unique(own_grids.groups))
+    assert groups == (len(own_grids.grids) if name in own_data.WITHOUT_TASKS else 12)
 
 
 def test_training_and_evaluation_are_official_splits(tmp_path: Path) -> None:
     names = list(TASKS)
     for split, chosen in (("training", names[:9]), ("evaluation", names[9:])):
         own_data.write_task_files(tmp_path / "data" / split, {name: TASKS[name] for name in chosen})
-    found = read(tmp_path)
-    assert (found.splits.count("train"), found.splits.count("test")) == (54, 18)
-    assert any("official splits: " in line for line in found.describe())
+    own_grids = read(tmp_path)
+    assert (own_grids.splits.count("train"), own_grids.splits.count("test")) == (54, 18)
+    assert any("official splits: " in line for line in own_grids.describe())
 
 
 def test_arrays_of_colours_are_doubt_until_a_kind_is_stated(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_arrays_of_colours_are_doubt_until_a_kind_is_stated(tmp_path: Path) -> N
     source = SourceParams(path=str(tmp_path / "grids.npy"))
     with refused("grids or images", key="source.kind"):
         find_kind(source)
-    found = read(tmp_path / "grids.npy", kind="grids")
-    assert (found.grids[:, :9, :7] == grids).all()
+    own_grids = read(tmp_path / "grids.npy", kind="grids")
+    assert (own_grids.grids[:, :9, :7] == grids).all()
     np.save(tmp_path / "masks.npy", grids > 4)
     assert find_kind(SourceParams(path=str(tmp_path / "masks.npy"))) == "images"
     np.save(tmp_path / "levels.npy", (grids * 20).astype(np.uint8))
@@ -78,9 +78,9 @@ def test_pictures_with_side_files_are_images(tmp_path: Path) -> None:
 
 def test_a_canvas_leaves_larger_grids_out_by_name(tmp_path: Path) -> None:
     path = own_data.write_one_file(tmp_path / "data", TASKS)
-    found = read(path, size=6)
-    assert len(found.grids) + len(found.larger) == 72
-    assert any("larger than the canvas" in line for line in found.describe())
+    own_grids = read(path, size=6)
+    assert len(own_grids.grids) + len(own_grids.larger) == 72
+    assert any("larger than the canvas" in line for line in own_grids.describe())
     assert len(read(path, duplicates="drop").retained_rows) <= 72
 
 
@@ -121,10 +121,10 @@ def test_a_file_that_holds_no_tasks_is_one_line(tmp_path: Path, content: str) ->
 def test_tests_without_an_output_are_read(tmp_path: Path) -> None:
     task = {"train": [{"input": [[1]], "output": [[2]]}], "test": [{"input": [[3]]}]}
     for number, absent in enumerate((None, [], ...)):
-        own = json.loads(json.dumps(task))
+        variant = json.loads(json.dumps(task))
         if absent is not ...:
-            own["test"][0]["output"] = absent
-        (tmp_path / f"{number}.json").write_text(json.dumps(own))
+            variant["test"][0]["output"] = absent
+        (tmp_path / f"{number}.json").write_text(json.dumps(variant))
     assert len(read(tmp_path).grids) == 9
 
 

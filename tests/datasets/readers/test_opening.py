@@ -196,14 +196,6 @@ def test_arrays_give_the_same_pictures_under_every_name_and_scale(
     assert set(pictures.splits) == splits.get(name, {""})
 
 
-def test_masks_have_two_levels(tmp_path: Path) -> None:
-    np.save(tmp_path / "masks.npy", (ROWS > 60).astype(np.uint8))
-    assert set(np.unique(read(tmp_path).fitted.levels)) == {0, 255}
-    for number, mask in enumerate(ROWS > 60):
-        Image.fromarray(mask.astype(np.uint8)).save(tmp_path / f"{number}.png")
-    assert set(np.unique(read(tmp_path).fitted.levels)) == {0, 255}
-
-
 DOUBT: dict[str, tuple[dict[str, Any], str]] = {
     "values up to 16": ({"x": ROWS % 17, "y": LABELS}, "source.range"),
     "12 bits": ({"x": ROWS.astype(np.uint16) * 16, "y": LABELS}, "source.range"),
@@ -305,7 +297,8 @@ def test_an_archive_writes_nothing_and_follows_no_link(tmp_path: Path) -> None:
             member.size = len(image)
             archive.addfile(member, io.BytesIO(image))
         link = tarfile.TarInfo("dog/1.png")
-        link.type, link.linkname = tarfile.SYMTYPE, str(secret)
+        link.type = tarfile.SYMTYPE
+        link.linkname = str(secret)
         archive.addfile(link)
     before = sorted(tmp_path.rglob("*"))
     assert len(read(tmp_path / "a.zip").labels) == 2
@@ -324,9 +317,9 @@ def test_the_description_says_what_was_done(tmp_path: Path) -> None:
 def test_duplicates_are_kept_together_or_dropped(tmp_path: Path) -> None:
     folder = write_classes(tmp_path)
     shutil.copy(folder / "cat/0.png", folder / "cat/copy.png")
-    kept = read(folder)
-    assert len(kept.retained_rows) == 11
-    assert len(np.unique(kept.groups)) == 10
+    pictures = read(folder)
+    assert len(pictures.retained_rows) == 11
+    assert len(np.unique(pictures.groups)) == 10
     dropped = read(folder, duplicates="drop")
     assert len(dropped.retained_rows) == 10
     assert any("dropped" in line for line in dropped.describe())
@@ -365,13 +358,13 @@ def test_a_killed_run_goes_on_after_its_last_whole_piece(
     expected = read_pictures(source)
     decoded: list[int] = []
 
-    def kill_after(pieces: int) -> Any:
-        def spread(work: Any, parts: Any) -> Any:
-            for number, part in enumerate(parts):
-                if number == pieces:
+    def kill_after(chunks: int) -> Any:
+        def spread(fit_chunk: Any, inputs: Any) -> Any:
+            for number, chunk in enumerate(inputs):
+                if number == chunks:
                     raise KeyboardInterrupt
                 decoded.append(number)
-                yield work(part)
+                yield fit_chunk(chunk)
 
         return spread
 
