@@ -55,28 +55,29 @@ DRAWS = 8  # of z per image, by each side
 
 
 def count_passes(key: str, check: Callable[[Any], tuple[bool, str]], *names: str) -> Result:
-    """The share of entries of test sets that pass `check`; prints what was said of each."""
+    """Count the entries of test sets that pass `check`; prints the outcome of each."""
     passed = 0
     entries = [entry for name in names for entry in read_set(name)]
     for entry in entries:
-        hit, said = check(entry)
-        passed += hit
+        success, outcome = check(entry)
+        passed += success
         label = entry.get("name") or entry["goal"]
-        print(f"{label}: {'passed' if hit else 'NOT PASSED'}: {said}", flush=True)
+        print(f"{label}: {'passed' if success else 'NOT PASSED'}: {outcome}", flush=True)
     return Result.rate(key, passed, len(entries))
 
 
 @contextmanager
 def open_judge(task: str, budget: TrainingBudget = BUDGET) -> Iterator[ModelJudge]:
-    """A judge on Fashion-MNIST."""
+    """Open a judge on Fashion-MNIST."""
     data = load_data("fashion_mnist", DATA, subset=3000, validation=500)
     with ModelJudge(data, task, budget, frechet=False) as judge:
         yield judge
 
 
 def evaluate(judge: ModelJudge, module: dict[str, Any]) -> tuple[dict[str, float], str]:
-    """The metrics of a module, or why it has none."""
-    code, name = module["code"], module.get("class_name", "Model")
+    """Evaluate a module; returns its metrics, or why it has none."""
+    code = module["code"]
+    name = module.get("class_name", "Model")
     failure = judge.inspect(code, name).failure
     if not failure:
         try:
@@ -126,18 +127,19 @@ def agent_bits() -> Iterator[Result]:
     """
     with open_judge("generate", replace(BUDGET, max_parameters=500_000)) as judge:
         _, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
-        part = judge.data.validation
-        judged = [
-            judge.test(vae_module.SOURCE, "Model", weights, part, seed)["metrics"]["bits_per_dim"]
+        validation = judge.data.validation
+        results = [
+            judge.test(vae_module.SOURCE, "Model", weights, validation, seed)
             for seed in range(DRAWS)
         ]
     model = vae_module.as_pipeline_model(weights)
-    images = np.ascontiguousarray(part.items.transpose(0, 2, 3, 1))
+    images = np.ascontiguousarray(validation.items.transpose(0, 2, 3, 1))
     terms = [posterior.elbo_terms(model, images, seed) for seed in range(DRAWS)]
     bits = np.mean([nll + kl for nll, kl in terms]) / (images[0].size * np.log(2))
-    print(f"judge {np.mean(judged):.4f}, pipeline {bits:.4f}")
-    error = abs(float(np.mean(judged) - bits))
-    yield Result("agent.generative.bits_per_dim_error", error, n=len(part))
+    judge_bits = np.mean([result["metrics"]["bits_per_dim"] for result in results])
+    print(f"judge {judge_bits:.4f}, pipeline {bits:.4f}")
+    error = abs(float(judge_bits - bits))
+    yield Result("agent.generative.bits_per_dim_error", error, n=len(validation))
 
 
 @benchmark("agent.goals_parsed")
@@ -152,15 +154,16 @@ def agent_goals() -> Iterator[Result]:
             except GenlabError as error:
                 return matches(entry.get("refused", "(?!)"), str(error)), str(error)
             expected = {"max_parameters": None, "max_seconds": None, **entry.get("expect", {})}
-            right = all(getattr(goal, name) == value for name, value in expected.items())
-            return right and "expect" in entry and is_read == ("answer" in entry), goal.description
+            correct = all(getattr(goal, name) == value for name, value in expected.items())
+            correct &= "expect" in entry and is_read == ("answer" in entry)
+            return correct, goal.description
 
         yield count_passes("agent.goals_parsed", parse, *SETS)
 
 
 @benchmark("agent.inputs")
 def agent_inputs() -> Iterator[Result]:
-    """Count what servers, templates and proxies do that was misread once, and siblings of it."""
+    """Count the replies of servers, templates and proxies that are read correctly."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         command = [sys.executable, "-m", "pytest", "-q", INPUTS, f"--junitxml={report}"]
@@ -184,7 +187,7 @@ def agent_real_servers() -> Iterator[Result]:
 
 
 def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
-    """Settings of a run towards a goal, the default one of params.yaml, without early stopping."""
+    """Make the settings of a run without early stopping; text: its goal, if not the default."""
     params = load_params(ROOT / "params.yaml")
     limits = {"patience": PATIENCE_OFF, "max_tokens": 0, "max_seconds": 0.0, "max_cost": 0.0}
     changed = AgentParams.model_validate(params.agent.model_dump() | limits | changes)
@@ -193,7 +196,7 @@ def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
 
 
 def scripted_roles(url: str) -> dict[str, Any]:
-    """Parameters of both roles for an endpoint on loopback, which asks for no key."""
+    """Make the parameters of both roles for an endpoint on loopback, which asks for no key."""
     os.environ.setdefault("OPENAI_API_KEY", "none")
     roles = load_params(ROOT / "params.yaml").agent
     return {
@@ -203,8 +206,8 @@ def scripted_roles(url: str) -> dict[str, Any]:
 
 
 def complete(settings: Settings, workspaces: Path, name: str) -> RunRecord:
-    """Run to the end, resuming what is in its workspace."""
-    # The endpoint's port differs from process to process; the run is the same.
+    """Complete a run; resumes it in its workspace."""
+    # The key is the name: the endpoint's port differs from process to process.
     folder = workspaces / f"{name}-{settings.seed}"
     workspace = open_workspace(folder, settings.goal, name)
     run(settings, workspace, lambda line: print(f"{name} {settings.seed}: {line}", flush=True))
@@ -222,26 +225,26 @@ def agent_goal_rate(
     workspaces: Annotated[Path, typer.Option(help="Where runs are kept and resumed.")] = WORKSPACES,
 ) -> Iterator[Result]:
     """Measure how often the default goal is reached by expert, search and embedded model."""
-    used = range(seeds)
+    used_seeds = range(seeds)
 
     def complete_all(name: str, **options: Any) -> list[RunRecord]:
-        return [complete(agent_settings(seed, **options), workspaces, name) for seed in used]
+        return [complete(agent_settings(seed, **options), workspaces, name) for seed in used_seeds]
 
     with Server(reply) as server:
         expert = complete_all("expert", backend="openai", **scripted_roles(server.url))
-    reached = sum(each.find_first_met(each.attempts) is not None for each in expert)
-    yield Result.rate("agent.goal_rate", reached, seeds, used)
-    by_search = sum(each.find_first_met(each.search) is not None for each in expert)
-    yield Result.rate("agent.goal_rate.search", by_search, seeds, used)
+    by_expert = sum(record.find_first_met(record.attempts) is not None for record in expert)
+    yield Result.rate("agent.goal_rate", by_expert, seeds, used_seeds)
+    by_search = sum(record.find_first_met(record.search) is not None for record in expert)
+    yield Result.rate("agent.goal_rate.search", by_search, seeds, used_seeds)
     key = "agent.goal_rate.expert_minus_search"
-    yield Result.rate_difference(key, (reached, seeds), (by_search, seeds), used)
+    yield Result.rate_difference(key, (by_expert, seeds), (by_search, seeds), used_seeds)
     embedded = complete_all("embedded", backend="embedded", compare_with_search=False)
-    hits = sum(each.find_first_met(each.attempts) is not None for each in embedded)
-    yield Result.rate("agent.goal_rate.embedded", hits, seeds, used)
+    by_embedded = sum(record.find_first_met(record.attempts) is not None for record in embedded)
+    yield Result.rate("agent.goal_rate.embedded", by_embedded, seeds, used_seeds)
 
 
 def run_briefly(answer: Callable[[Request], Reply], **changes: Any) -> list[Attempt]:
-    """The attempts of a run of short trainings, planned by an endpoint on loopback."""
+    """Make the attempts of a run of short trainings, planned by an endpoint on loopback."""
     with tempfile.TemporaryDirectory() as scratch, Server(answer) as server:
         options = {**QUICK, "backend": "openai", "compare_with_search": False, **changes}
         settings = agent_settings(**options, **scripted_roles(server.url))
@@ -261,7 +264,7 @@ def starve(request: Request) -> Reply:
 def agent_starved() -> Iterator[Result]:
     """Share of attempts that the language model plans when it spends tokens on reasoning first."""
     attempts = run_briefly(starve)
-    planned = sum(each.origin == "llm" for each in attempts)
+    planned = sum(attempt.origin == "llm" for attempt in attempts)
     yield Result.rate("agent.starved", planned, len(attempts))
 
 
@@ -275,6 +278,8 @@ def agent_overhead(
     endpoint take milliseconds and count as overhead.
     """
     goal = "dummy stripes, validation loss below 0.000001"
-    found = run_briefly(reply, text=goal, max_iterations=attempts + WARM_UP)
-    spent = [each.wall_seconds - sum(seed["seconds"] for seed in each.seeds) for each in found]
-    yield Result.median("agent.overhead_s", spent[WARM_UP:])
+    overheads = []
+    for attempt in run_briefly(reply, text=goal, max_iterations=attempts + WARM_UP):
+        training = sum(seed["seconds"] for seed in attempt.seeds)
+        overheads.append(attempt.wall_seconds - training)
+    yield Result.median("agent.overhead_s", overheads[WARM_UP:])

@@ -1,10 +1,9 @@
-"""How often the agent's rule says that a goal is met where it is not, and where it is.
+"""Error rates of the agent's decisions: false successes, and goals that are met and recognised.
 
-Runs of attempts are simulated, and decided on by the functions that decide on real ones: all
-attempts a tenth of a seed's standard deviation below the goal, and the same with one of them two
-standard deviations above it. All attempts share their validation items, so
-that the luck of the items is the same for all; its standard error is half of a seed's standard
-deviation, and the details have other sizes of it.
+Runs are simulated, and decided on by the functions that decide on real ones. In one kind of run all
+attempts lie a tenth of a seed's standard deviation below the goal; in the other kind one of them
+lies two standard deviations above it. All attempts share their validation items, and so the luck of
+the items. Its standard error is half of a seed's standard deviation; the details have other sizes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,17 +18,19 @@ from genlab.agent.decisions import find_best, is_promising, judge_attempt
 from genlab.agent.goals.goal import parse_goal
 from genlab.agent.registry import Attempt
 
-RUNS, ATTEMPTS = 2000, 5
+RUNS = 2000
+ATTEMPTS = 5
 GOAL = parse_goal("dummy, at least 80 % accuracy")
 SETTINGS = settings(GOAL, seeds=3, confirmation_seeds=5, max_iterations=ATTEMPTS)
 SPREAD = 0.01  # standard deviation of a seed
-BELOW, ABOVE = -0.1, 2.0  # standard deviations of a seed from the goal
+BELOW = -0.1  # distance from the goal, in standard deviations of a seed
+ABOVE = 2.0  # likewise
 ITEM_ERRORS = (0.0, 0.5, 1.0)  # standard errors over items, in standard deviations of a seed
 REPORTED = 0.5
 
 
 def train(rng: np.random.Generator, mean: float, error: float, seeds: int) -> list[dict[str, Any]]:
-    """Results of so many seeds."""
+    """Draw the results of a number of seeds."""
     return [
         {
             "metrics": {"accuracy": mean + rng.normal(0, SPREAD), "n": 10_000},
@@ -40,25 +41,29 @@ def train(rng: np.random.Generator, mean: float, error: float, seeds: int) -> li
 
 
 def simulate(rng: np.random.Generator, means: Sequence[float], error: float) -> int | None:
-    """Index of the attempt with which a run ends "met"; None where it does not."""
+    """Simulate a run; returns the index of the attempt that meets the goal, None if none does."""
     luck = rng.normal(0, error)
     attempts = list[Attempt]()
     for number, mean in enumerate(means, 1):
         seeds = train(rng, mean + luck, error, SETTINGS.params.seeds)
-        made = attempt(number).model_copy(update={"failure": "", "seeds": seeds})
-        best = find_best([*attempts, made], SETTINGS)
-        if best is made and is_promising(made, SETTINGS):
+        trained = attempt(number).model_copy(update={"failure": "", "seeds": seeds})
+        best = find_best([*attempts, trained], SETTINGS)
+        if best is trained and is_promising(trained, SETTINGS):
             count = SETTINGS.params.confirmation_seeds
             confirmation = train(rng, mean + luck, error, count)
-            made = made.model_copy(update={"confirmation": confirmation})
-        attempts.append(made.model_copy(update={"verdict": judge_attempt(made, GOAL)}))
+            trained = trained.model_copy(update={"confirmation": confirmation})
+        attempts.append(trained.model_copy(update={"verdict": judge_attempt(trained, GOAL)}))
         if attempts[-1].verdict == "met":
             return number - 1
     return None
 
 
 def measure(share: float) -> tuple[int, int]:
-    """Runs that end "met" without and with an attempt that is, for an error over items."""
+    """Count the runs that end "met": of those without a good attempt, and of those with one.
+
+    In the latter only the good attempt counts. share: error over items, in standard deviations of a
+    seed.
+    """
     rng = np.random.default_rng(0)
     error = share * SPREAD
     low = GOAL.threshold + BELOW * SPREAD

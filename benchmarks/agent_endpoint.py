@@ -3,11 +3,11 @@
     python benchmarks/agent_endpoint.py expert|engineer DESIGNS.json
 
 It runs with the packages and tests/support of the tree whose agent asks, since prompts and answers
-of two commits differ. `expert` answers an agent of genlab as that tree's scripted expert does,
-`engineer` answers aideml, which wants a script per attempt. Both propose the designs of the file:
-change, layers and training of each attempt. The first line of the output is the base URL, the
-second one a list of each request's characters of messages, of schemas and tools, and the seconds
-of its answer.
+of two commits differ: names that it imports from there must exist in older commits. `expert`
+answers an agent of genlab as that tree's scripted expert does. `engineer` answers aideml, which
+needs a script per attempt. Both propose the designs of the file: change, layers and training of
+each attempt. The first line of the output is the base URL. The second one is a list with a row per
+request: characters of messages, characters of schemas and tools, and seconds of the answer.
 """
 
 import json
@@ -70,34 +70,34 @@ with torch.no_grad():
     logits = model(data["validation_items"].float() / 255)
 print(f"{loss} {{F.cross_entropy(logits, data['validation_labels']):.6f}}")
 """
-RECIPE = {"weight_decay": 0.01, "label_smoothing": 0.0}  # where a design does not say
-Answer = Callable[[Any], Any]  # from a request to a reply, of the tree's tests/support
+RECIPE = {"weight_decay": 0.01, "label_smoothing": 0.0}  # defaults of a design's training
+Answer = Callable[[Any], Any]  # from a request to a reply, types of the tree's tests/support
 
 
 def make_engineer() -> Answer:
-    """A model for aideml: a plan with a script that trains the next design, or a review."""
-    from replies import called, good  # which trees of old commits lack
+    """Make a model for aideml: it answers with a script for the next design, or with a review."""
+    from replies import called, good  # older commits do not have them
 
     designs = cycle(scripted_llm.EXPERT)
 
     def reply(request: Any) -> Any:
-        words = everything(request)
+        prompt = everything(request)
         if request.body.get("tools"):
-            value = float(words.rpartition(LOSS)[2].split()[0])
+            value = float(prompt.rpartition(LOSS)[2].split()[0])
             review = {"is_bug": False, "summary": "It trains without trouble.", "metric": value}
             return called("submit_review", review | {"lower_is_better": True})
         change, layers, training = next(designs)
-        fence = f"```python\n{write_script(words, layers, training)}\n```"
+        fence = f"```python\n{write_script(prompt, layers, training)}\n```"
         return good(f"{change}\n{fence}")
 
     return reply
 
 
-def write_script(words: str, layers: list[dict[str, Any]], training: dict[str, Any]) -> str:
-    """A script that trains a design as the task in the prompt says, and prints its loss."""
-    found = TASK.search(words)
-    assert found is not None
-    channels, height, width, classes, examples = map(int, found.groups())
+def write_script(prompt: str, layers: list[dict[str, Any]], training: dict[str, Any]) -> str:
+    """Write a script that trains a design for the task in the prompt, and prints its loss."""
+    task = TASK.search(prompt)
+    assert task is not None
+    channels, height, width, classes, examples = map(int, task.groups())
     config = parse_config({"name": "Net", "layers": layers}, "classify")
     source = write_source(config, (channels, height, width), classes, "classify")
     fields = {"source": source, "name": "Net", "trained": TRAINED, "loss": LOSS}
@@ -105,24 +105,27 @@ def write_script(words: str, layers: list[dict[str, Any]], training: dict[str, A
 
 
 def main(script: str, designs: str) -> None:
-    """Serve, and print."""
+    """Serve the model, then print what it was asked."""
     stored = json.loads(Path(designs).read_text(encoding="utf-8"))
     scripted_llm.EXPERT[:] = [tuple(design) for design in stored]
     answer = make_engineer() if script == "engineer" else scripted_llm.reply
-    asked: list[tuple[int, int, float]] = []
+    questions: list[tuple[int, int, float]] = []
 
     def record(request: Any) -> Any:
-        begun = time.perf_counter()
-        found = answer(request)
-        seconds = time.perf_counter() - begun
-        sent = [request.body[key] for key in ("response_format", "tools") if key in request.body]
-        asked.append((len(everything(request)), sum(len(json.dumps(s)) for s in sent), seconds))
-        return found
+        started_at = time.perf_counter()
+        reply = answer(request)
+        seconds = time.perf_counter() - started_at
+        schemas = 0
+        for key in ("response_format", "tools"):
+            if key in request.body:
+                schemas += len(json.dumps(request.body[key]))
+        questions.append((len(everything(request)), schemas, seconds))
+        return reply
 
     with Server(record) as server:
         print(server.url, flush=True)
         sys.stdin.read()
-    print(json.dumps(asked))
+    print(json.dumps(questions))
 
 
 if __name__ == "__main__":

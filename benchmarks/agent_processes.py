@@ -1,10 +1,10 @@
-"""Runs of agents that are compared: this tree's, an earlier commit's and aideml's.
+"""Run the agents that are compared: this tree's, an earlier commit's and aideml.
 
 Each agent is a process and asks a scripted model (`agent_endpoint`) behind OpenAI's protocol. An
-earlier commit is run in a clone below build/agent/, with the packages of this environment; aideml
-in an environment below build/aideml/, which a first call makes (gigabytes). All propose the designs
-of the earlier commit's scripted expert and train them for as many examples, on data that need no
-download. aideml has no sandbox; the scripts that it runs are those of `agent_endpoint`.
+earlier commit runs in a clone below build/agent/, with the packages of this environment. aideml
+runs in an environment below build/aideml/, which the first call makes (gigabytes). All propose the
+designs of the earlier commit's scripted expert and train them for as many examples, on data that
+need no download. aideml has no sandbox; the scripts that it runs come from `agent_endpoint`.
 """
 
 import json
@@ -44,7 +44,7 @@ ENDPOINT = ROOT / "benchmarks" / "agent_endpoint.py"
 DESIGNS = "import json, scripted_llm; print(json.dumps(scripted_llm.EXPERT))"
 GOAL = "dummy stripes, validation loss below 0.000001"  # that no attempt reaches
 UNLIMITED = {"patience": PATIENCE_OFF, "max_tokens": 0, "max_seconds": 0.0, "max_cost": 0.0}
-CHARACTERS = 4  # of a token
+CHARACTERS_PER_TOKEN = 4
 
 # aideml's requirements as it pins them, those that it imports itself; the others are for scripts.
 PACKAGES = (
@@ -83,10 +83,10 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AgentRun:
-    """A run of an agent in a separate process.
+class AgentProcess:
+    """Measurements of an agent that ran in a separate process.
 
-    seconds: wall seconds of the process. cpu_marks: its CPU seconds at the begin of each attempt.
+    seconds: wall seconds of the process. cpu_marks: its CPU seconds at the start of each attempt.
     attempts, trainings: wall seconds of each attempt, and of its training.
     """
 
@@ -99,13 +99,14 @@ class AgentRun:
     @property
     def tokens(self) -> float:
         """Prompt tokens, four characters each; schemas and tools count."""
-        return sum(asked.messages + asked.schemas for asked in self.questions) / CHARACTERS
+        characters = sum(question.messages + question.schemas for question in self.questions)
+        return characters / CHARACTERS_PER_TOKEN
 
     @property
     def answer_seconds(self) -> float:
         """Seconds that the model took per timed attempt."""
         warm_up = len(self.questions) * WARM_UP // len(self.attempts)  # its first answers import
-        timed = sum(asked.seconds for asked in self.questions[warm_up:])
+        timed = sum(question.seconds for question in self.questions[warm_up:])
         return timed / (len(self.attempts) - WARM_UP)
 
     def overhead(self, trainings: Sequence[float] = ()) -> float:
@@ -114,8 +115,8 @@ class AgentRun:
         trainings: seconds of each training, where they are measured elsewhere.
         """
         pairs = zip(self.attempts, trainings or self.trainings, strict=True)
-        spent = [attempt - training for attempt, training in pairs]
-        return statistics.median(spent[WARM_UP:]) - self.answer_seconds
+        overheads = [attempt - training for attempt, training in pairs]
+        return statistics.median(overheads[WARM_UP:]) - self.answer_seconds
 
     @property
     def counts(self) -> dict[str, float]:
@@ -124,24 +125,25 @@ class AgentRun:
         return {"requests": len(self.questions) / count, "prompt_tokens": self.tokens / count}
 
     def describe(self, trainings: Sequence[float] = ()) -> dict[str, float]:
-        """Figures per attempt.
+        """Compute figures per attempt.
 
-        cpu_s holds the training; process_overhead_s the start of the process and its reports.
+        cpu_s includes the training; process_overhead_s includes the start of the process and its
+        reports.
         """
         count = len(self.attempts)
-        trained = sum(trainings or self.trainings) / count
-        answered = sum(asked.seconds for asked in self.questions)
+        training_seconds = sum(trainings or self.trainings) / count
+        answer_seconds = sum(question.seconds for question in self.questions)
         return {
             **self.counts,
             "overhead_s": self.overhead(trainings),
             "answers_s": self.answer_seconds,
-            "process_overhead_s": (self.seconds - answered) / count - trained,
+            "process_overhead_s": (self.seconds - answer_seconds) / count - training_seconds,
             "cpu_s": (self.cpu_marks[-1] - self.cpu_marks[WARM_UP]) / (count - WARM_UP - 1),
         }
 
 
 def find_clone(commit: str) -> Path:
-    """A clone of this repository at a commit, made once."""
+    """Find the clone of this repository at a commit, or make it."""
     full = git.resolve_commit(ROOT, commit)
     clone = CLONES / full[:12]
     if not (clone / ".git" / "ready").exists():
@@ -152,33 +154,34 @@ def find_clone(commit: str) -> Path:
 
 
 def write_designs(tree: Path, folder: Path, count: int) -> Path:
-    """Write `count` designs, which all sides propose: those of a tree's scripted expert.
+    """Write a number of designs, which all agents propose: those of a tree's scripted expert.
 
-    Where they are too few, they follow again with more channels in the first layer.
+    If these are too few, they are repeated with more channels in the first layer.
     """
     command = [sys.executable, "-c", DESIGNS]
     done = subprocess.run(command, env=select_code(tree), stdout=subprocess.PIPE, check=True)
-    known = json.loads(done.stdout)
+    expert = json.loads(done.stdout)
     designs = []
     for number in range(count):
-        words, (first, *layers), training = known[number % len(known)]
-        wider = first | {"out_channels": first["out_channels"] + 2 * (number // len(known))}
-        designs.append([words, [wider, *layers], training])
+        change, (first, *layers), training = expert[number % len(expert)]
+        repetition = number // len(expert)
+        wider = first | {"out_channels": first["out_channels"] + 2 * repetition}
+        designs.append([change, [wider, *layers], training])
     path = folder / "designs.json"
     path.write_text(json.dumps(designs), encoding="utf-8")
     return path
 
 
 def select_code(tree: Path) -> dict[str, str]:
-    """Variables of a process that imports a tree's packages, on one thread."""
-    places = os.pathsep.join(str(tree / place) for place in ("src", "tests/support"))
-    return {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    """Make the environment of a process that imports a tree's packages, on one thread."""
+    path = os.pathsep.join([str(tree / "src"), str(tree / "tests/support")])
+    return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager
 def serve(tree: Path, script: str, designs: Path) -> Iterator[tuple[str, list[Question]]]:
     """Start a scripted model; yields its URL, and a list that is filled when the block ends."""
-    asked: list[Question] = []
+    questions: list[Question] = []
     with subprocess.Popen(
         [sys.executable, ENDPOINT, script, designs],
         env=select_code(tree),
@@ -189,16 +192,16 @@ def serve(tree: Path, script: str, designs: Path) -> Iterator[tuple[str, list[Qu
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         try:
-            yield url, asked
+            yield url, questions
         finally:
             output, _ = process.communicate()
-    asked += [Question(*row) for row in json.loads(output)]
+    questions += [Question(*row) for row in json.loads(output)]
 
 
-def run_agent(tree: Path, designs: Path, attempts: int, seeds: int = 1) -> AgentRun:
+def run_agent(tree: Path, designs: Path, attempts: int, seeds: int = 1) -> AgentProcess:
     """Run a tree's agent in mode loop.
 
-    Raises a GenlabError where it makes other attempts than the scripted expert's.
+    Raises a GenlabError if an attempt is not the scripted expert's.
     """
     agent: dict[str, Any] = UNLIMITED | QUICK | {"seeds": seeds, "max_iterations": attempts}
     agent |= {"mode": "loop", "backend": "openai", "compare_with_search": False}
@@ -213,24 +216,26 @@ def run_agent(tree: Path, designs: Path, attempts: int, seeds: int = 1) -> Agent
         folder = Path(name)
         with (folder / "params.yaml").open("w", encoding="utf-8") as file:
             YAML().dump(params, file)
-        with serve(tree, "expert", designs) as (url, asked):
+        with serve(tree, "expert", designs) as (url, questions):
             seconds, cpu_marks = measure(command, folder, select_code(tree), url)
         record = read_run(Workspace(next(folder.glob("workspaces/*"))))
-    found = record.attempts
-    if faults := [a.failure or a.origin for a in found if a.failure or a.origin != "llm"]:
-        raise GenlabError(f"{tree}: an attempt is not the scripted expert's: {faults[0]}")
-    if len(found) != attempts:
-        raise GenlabError(f"{tree}: {len(found)} of {attempts} attempts: {record.verdict}")
-    trainings = [sum(seed["seconds"] for seed in attempt.seeds) for attempt in found]
-    walls = [attempt.wall_seconds for attempt in found]
-    return AgentRun(seconds, cpu_marks, asked, walls, trainings)
+    for attempt in record.attempts:
+        if attempt.failure or attempt.origin != "llm":
+            fault = attempt.failure or attempt.origin
+            raise GenlabError(f"{tree}: an attempt is not the scripted expert's: {fault}")
+    count = len(record.attempts)
+    if count != attempts:
+        raise GenlabError(f"{tree}: {count} of {attempts} attempts: {record.verdict}")
+    trainings = [sum(seed["seconds"] for seed in attempt.seeds) for attempt in record.attempts]
+    wall_seconds = [attempt.wall_seconds for attempt in record.attempts]
+    return AgentProcess(seconds, cpu_marks, questions, wall_seconds, trainings)
 
 
-def run_aideml(designs: Path, attempts: int) -> AgentRun:
+def run_aideml(designs: Path, attempts: int) -> AgentProcess:
     """Run aideml with its default settings on the data and the budget of `run_agent`."""
     python = make_environment()
-    subset, validation = QUICK["subset"], QUICK["validation"]
-    data = load_data("dummy", Path(), subset=subset, validation=validation)
+    sizes = {"subset": QUICK["subset"], "validation": QUICK["validation"]}
+    data = load_data("dummy", Path(), **sizes)
     sides = " x ".join(map(str, data.shape))
     goal = f"Classify images of {sides}, {data.classes} classes; train on {QUICK['examples']}"
     command = [python, "-c", RUN_AIDEML, f"{goal} examples.", attempts]
@@ -246,50 +251,50 @@ def run_aideml(designs: Path, attempts: int) -> AgentRun:
         )
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         environment.pop("PYTHONPATH", None)
-        with serve(ROOT, "engineer", designs) as (url, asked):
+        with serve(ROOT, "engineer", designs) as (url, questions):
             seconds, cpu_marks = measure(command, folder, environment, url)
-        found = json.loads((folder / "attempts.json").read_text(encoding="utf-8"))
-    walls = [wall for wall, _ in found]
-    trainings = [float(output.partition(TRAINED)[2].split()[0]) for _, output in found]
-    return AgentRun(seconds, cpu_marks, asked, walls, trainings)
+        results = json.loads((folder / "attempts.json").read_text(encoding="utf-8"))
+    wall_seconds = [seconds_of_attempt for seconds_of_attempt, _ in results]
+    trainings = [float(output.partition(TRAINED)[2].split()[0]) for _, output in results]
+    return AgentProcess(seconds, cpu_marks, questions, wall_seconds, trainings)
 
 
 def measure(
     command: Sequence[object], folder: Path, environment: Mapping[str, str], url: str
 ) -> tuple[float, list[float]]:
-    """Run an agent in a folder; wall seconds, and CPU seconds so far at the begin of each attempt.
+    """Run an agent in a folder; returns wall seconds, and CPU seconds at the start of each attempt.
 
-    Each attempt begins with the line `attempt N of M` on standard error.
+    Each attempt starts with the line `attempt N of M` on standard error.
     """
     environment = {**environment, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
-    words = [str(word) for word in command]
-    marks = []
-    begun = time.perf_counter()
+    arguments = [str(argument) for argument in command]
+    cpu_marks = []
+    started_at = time.perf_counter()
     with subprocess.Popen(
-        words, cwd=folder, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True
+        arguments, cwd=folder, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if re.match(r"attempt \d+ of \d+$", line):
-                marks.append(measure_cpu(process.pid))
+                cpu_marks.append(measure_cpu(process.pid))
             print(line, end="", file=sys.stderr, flush=True)
     if process.returncode:
         raise GenlabError(f"the agent ended with {process.returncode} in {folder}: see above")
-    return time.perf_counter() - begun, marks
+    return time.perf_counter() - started_at, cpu_marks
 
 
 def measure_cpu(process: int) -> float:
-    """CPU seconds of a process and its descendants, with those that ended and were waited for."""
+    """Measure the CPU seconds of a process and its descendants, ended children included."""
     seconds = sum(read_status(process)[CPU_FIELDS]) / os.sysconf("SC_CLK_TCK")
-    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
         with suppress(OSError):  # it has just ended
-            for child in listed.read_text(encoding="ascii").split():
+            for child in children.read_text(encoding="ascii").split():
                 seconds += measure_cpu(int(child))
     return seconds
 
 
 def make_environment() -> Path:
-    """The Python of aideml's environment, made where it is missing, with the torch of this one."""
+    """Return the Python of aideml's environment; makes it if missing, with this one's torch."""
     python = PEER / ".venv" / "bin" / "python"
     done = PEER / "installed"
     if not done.exists():

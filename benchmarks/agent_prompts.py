@@ -1,8 +1,8 @@
-"""Whether the prompts of the agent state what a planner has to know.
+"""Check that the agent's prompts state the facts that a planner needs.
 
 Runs of both modes, and one towards a generative goal, are planned by the scripted expert behind a
-real endpoint. Every request for a plan is searched, with the schemas and functions that it sends,
-for the facts that it needs; each has a sign that nothing else in a prompt has.
+real endpoint. Every request for a plan is searched, with its schemas and functions, for a pattern
+per fact that matches nothing else in a prompt.
 """
 
 import json
@@ -54,32 +54,34 @@ PARENT = {
 
 
 def list_facts(request: Request, *, generative: bool) -> Mapping[str, str]:
-    """The facts that a request for a plan needs, and the pattern of each."""
-    words = json.dumps(request.body, ensure_ascii=False)
+    """List the facts that a request for a plan must state, with the pattern of each."""
+    body = json.dumps(request.body, ensure_ascii=False)
     facts = ALWAYS | (GENERATE if generative else CLASSIFY)
-    if max(map(int, re.findall(r"Attempts: (\d+) of", words)), default=0) == 0:
+    attempts = [int(count) for count in re.findall(r"Attempts: (\d+) of", body)]
+    if max(attempts, default=0) == 0:
         return facts
-    facts = facts | LATER | ({} if generative else RECALL)
+    facts |= LATER
+    if not generative:
+        facts |= RECALL
     if request.body.get("tools"):
-        return facts  # the conversation has calls, code and words of every attempt
-    if len(re.findall(r"^\d+ \(", unpack(request), re.MULTILINE)) > 1:
-        facts = facts | LESSON
-    return facts | (PARENT if "Improve attempt" in words else {})
+        return facts  # the conversation has calls, code and remarks of every attempt
+    if len(re.findall(r"^\d+ \(", write_out(request), re.MULTILINE)) > 1:
+        facts |= LESSON
+    if "Improve attempt" in body:
+        facts |= PARENT
+    return facts
 
 
-def unpack(request: Request) -> str:
-    """All that a request says, with line breaks."""
-    return "\n".join(
-        [
-            *(str(message.get("content") or "") for message in request.body["messages"]),
-            json.dumps(request.body.get("response_format") or request.body.get("tools")),
-        ]
-    )
+def write_out(request: Request) -> str:
+    """Write out the messages of a request, and its schema or its functions, with line breaks."""
+    contents = [str(message.get("content") or "") for message in request.body["messages"]]
+    schema = json.dumps(request.body.get("response_format") or request.body.get("tools"))
+    return "\n".join([*contents, schema])
 
 
 @benchmark("agent.prompt_facts")
 def agent_prompts() -> Iterator[Result]:
-    """Share of facts that stand in each prompt of each mode that needs them."""
+    """Measure the share of facts that are stated, over all prompts that must state them."""
     stated = Counter[bool]()
     for text, mode in ((WORDS, "loop"), (WORDS, "tools"), (DRAWING, "loop")):
         requests = list[Request]()
@@ -92,8 +94,10 @@ def agent_prompts() -> Iterator[Result]:
         run_briefly(answer, text=text, mode=mode, max_iterations=4, seeds=2)
         for number, request in enumerate(requests, 1):
             facts = list_facts(request, generative=text == DRAWING)
-            said = unpack(request)
-            missing = [name for name, sign in facts.items() if not re.search(sign, said, re.DOTALL)]
+            prompt = write_out(request)
+            missing = [
+                name for name, pattern in facts.items() if not re.search(pattern, prompt, re.DOTALL)
+            ]
             if missing:
                 print(f"{mode}, question {number}: {', '.join(missing)}", flush=True)
             stated[True] += len(facts) - len(missing)

@@ -1,4 +1,4 @@
-"""Runs of agents: what counts as overhead, CPU seconds of an attempt, the script for aideml."""
+"""Processes of agents: their overhead, the CPU seconds of an attempt, the script for aideml."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scripted_llm
 from benchmarks.agent_endpoint import LOSS, TRAINED, Answer, make_engineer
-from benchmarks.agent_processes import AgentRun, Question, measure
+from benchmarks.agent_processes import AgentProcess, Question, measure
 from loopback import Request
 
 from genlab.core.errors import GenlabError
@@ -26,7 +26,7 @@ print("attempt 2 of 2", file=sys.stderr, flush=True)
 
 
 def ask(answer: Answer, prompt: str, **body: Any) -> dict[str, Any]:
-    """The message of an answer to a prompt."""
+    """Ask for an answer to a prompt; returns its message."""
     messages = [{"role": "system", "content": prompt}]
     reply = answer(Request("", {}, {"messages": messages, **body}))
     message: dict[str, Any] = json.loads(reply.body)["choices"][0]["message"]
@@ -35,13 +35,13 @@ def ask(answer: Answer, prompt: str, **body: Any) -> dict[str, Any]:
 
 def test_overhead_leaves_out_warm_up_answers_and_trainings() -> None:
     questions = [Question(400, 0, 9.0)] * 4 + [Question(300, 100, 0.5)] * 6
-    run = AgentRun(99.0, [0, 1, 2, 4, 9], questions, [50, 50, 6, 7, 9], [40, 40, 2, 2, 2])
+    run = AgentProcess(99.0, [0, 1, 2, 4, 9], questions, [50, 50, 6, 7, 9], [40, 40, 2, 2, 2])
     assert run.overhead() == 5.0 - 6 * 0.5 / 3
     assert run.overhead([0.0] * 5) == 7.0 - 6 * 0.5 / 3
     assert run.tokens == 1000
-    described = run.describe()
-    assert described["requests"] == 2
-    assert described["cpu_s"] == (9 - 2) / 2
+    figures = run.describe()
+    assert figures["requests"] == 2
+    assert figures["cpu_s"] == (9 - 2) / 2
 
 
 def test_cpu_seconds_of_an_attempt_hold_those_of_its_children(tmp_path: Path) -> None:
