@@ -15,6 +15,8 @@ from scipy.stats import binomtest, t
 Floats = npt.NDArray[np.float64]
 Interval = dict[str, float | int]
 
+LEVEL = 0.95
+"""Confidence level of intervals."""
 CHUNK = 64
 """Resamples per matrix product; bounds the memory at CHUNK x n weights."""
 
@@ -47,7 +49,7 @@ def bootstrap_sums(
     return sums
 
 
-def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = 0.95) -> Interval:
+def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = LEVEL) -> Interval:
     """Percentile interval of a statistic over resamples; `n` is the number of resampled items.
 
     Resamples in which the statistic is undefined (nan) are left out. Raises ValueError if it is
@@ -62,23 +64,21 @@ def percentile_interval(resampled: npt.ArrayLike, n: int, *, level: float = 0.95
     return {"low": float(low), "high": float(high), "n": int(n)}
 
 
-def percentile_intervals(
-    resampled: Mapping[str, Floats], n: int, *, level: float = 0.95
-) -> dict[str, Interval]:
+def percentile_intervals(resampled: Mapping[str, Floats], n: int) -> dict[str, Interval]:
     """`percentile_interval` of each statistic that is defined in at least one resample."""
     return {
-        name: percentile_interval(values, n, level=level)
+        name: percentile_interval(values, n)
         for name, values in resampled.items()
         if not np.isnan(values).all()
     }
 
 
-def wilson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
+def wilson_interval(successes: int, n: int) -> Interval:
     """Wilson's score interval (1927) of a rate over independent items.
 
     Unlike the bootstrap's, it does not shrink to a point at rates of 0 and 1.
     """
-    interval = binomtest(int(successes), int(n)).proportion_ci(level, method="wilson")
+    interval = binomtest(int(successes), int(n)).proportion_ci(LEVEL, method="wilson")
     return {"low": float(interval.low), "high": float(interval.high), "n": int(n)}
 
 
@@ -92,11 +92,11 @@ def mean_metrics(columns: Mapping[str, Floats], *, bootstrap: int, seed: int) ->
     return {**dict(zip(columns, means, strict=True)), "n": n, "intervals": intervals}
 
 
-def student_interval(values: npt.ArrayLike, *, level: float = 0.95) -> Interval:
+def student_interval(values: npt.ArrayLike) -> Interval:
     """Student's t interval (1908) of a mean over seeds. values: (n,), n >= 2."""
     column = np.asarray(values, dtype=np.float64)
     mean = column.mean()
-    quantile = t.ppf((1 + level) / 2, len(column) - 1)
+    quantile = t.ppf((1 + LEVEL) / 2, len(column) - 1)
     half_width = quantile * column.std(ddof=1) / np.sqrt(len(column))
     return {"low": float(mean - half_width), "high": float(mean + half_width), "n": len(column)}
 
