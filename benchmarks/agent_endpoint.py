@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import scripted_llm
-from scripted_llm import Server, everything
+from scripted_llm import Server, join_messages
 
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.template import write_source
@@ -81,7 +81,7 @@ def make_engineer() -> Answer:
     designs = cycle(scripted_llm.EXPERT)
 
     def reply(request: Any) -> Any:
-        prompt = everything(request)
+        prompt = join_messages(request)
         if request.body.get("tools"):
             value = float(prompt.rpartition(LOSS)[2].split()[0])
             review = {"is_bug": False, "summary": "It trains without trouble.", "metric": value}
@@ -119,7 +119,7 @@ def main(script: str, designs: str) -> None:
         for key in ("response_format", "tools"):
             if key in request.body:
                 schemas += len(json.dumps(request.body[key]))
-        questions.append((len(everything(request)), schemas, seconds))
+        questions.append((len(join_messages(request)), schemas, seconds))
         return reply
 
     with Server(record) as server:

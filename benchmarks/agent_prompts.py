@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from loopback import Request
-from scripted_llm import asked_for, reply
+from scripted_llm import name_schema, reply
 
 from benchmarks.agent import run_briefly
 from benchmarks.harness import Result, benchmark
@@ -87,7 +87,7 @@ def agent_prompts() -> Iterator[Result]:
         requests = list[Request]()
 
         def answer(request: Request, requests: list[Request] = requests):  # type: ignore[no-untyped-def]
-            if asked_for(request) in ("Proposal", "Call"):
+            if name_schema(request) in ("Proposal", "Call"):
                 requests.append(request)
             return reply(request)
 

@@ -74,9 +74,9 @@ def test_numbers_that_are_none_are_refused(number: str, field: str) -> None:
 
 
 def test_strings_are_printable() -> None:
-    found = parse('{"blocks": 1, "arguments": {"a": "\\u001b[31mred\\u202e \\ud800"}}', Plan)
-    assert isinstance(found, Plan)
-    assert found.arguments == {"a": "red ?"}
+    plan = parse('{"blocks": 1, "arguments": {"a": "\\u001b[31mred\\u202e \\ud800"}}', Plan)
+    assert isinstance(plan, Plan)
+    assert plan.arguments == {"a": "red ?"}
 
 
 @settings(max_examples=60)

@@ -1,4 +1,4 @@
-"""Endpoints answer, fail or stop: whatever the endpoint does."""
+"""Every question ends in an answer or in an error of one line, whatever the endpoint does."""
 
 import json
 from collections.abc import Callable
@@ -90,7 +90,7 @@ def scripted(_: Request) -> Reply:
 
 
 def refuse_seeds(request: Request) -> Reply:
-    """An endpoint that does not name what it minds."""
+    """An endpoint that does not name the parameter that it rejects."""
     return status(422, message="extra fields") if "seed" in request.body else scripted(request)
 
 
@@ -193,8 +193,8 @@ def test_neither_secrets_nor_escapes_pass(monkeypatch: pytest.MonkeyPatch) -> No
     secrets += ["alice:wonder", "lonely-token"]
     urls = ["http://alice:wonder@host/v1", "https://lonely-token@host/?key=lonely-token&n=1"]
     with Server([replies.good("\x1b[2Jfine\u202e\ttoo\x00")]) as server:
-        asked = [{"role": "user", "content": "\n".join([*secrets[:4], *urls, "after \ud800"])}]
-        answer = endpoint(server).ask(asked)
+        messages = [{"role": "user", "content": "\n".join([*secrets[:4], *urls, "after \ud800"])}]
+        answer = endpoint(server).ask(messages)
     sent = json.dumps(server.requests[0].body)
     assert not [secret for secret in secrets if secret in sent]
     assert server.requests[0].prompt.endswith("after ?")

@@ -1,4 +1,4 @@
-"""What servers and templates make of answers and want of requests, as real ones were seen to do."""
+"""Servers and chat templates differ in answers and requests, as real ones do."""
 
 import json
 from collections.abc import Callable
@@ -22,25 +22,25 @@ HARMONY = "<|channel|>analysis<|message|>We need {JSON}.<|end|><|start|>assistan
 ARGUMENTS = {"a": "x = {}\n"}
 
 
-def said(**message: Any) -> Reply:
+def complete(**message: Any) -> Reply:
     """A completion with a message of any form."""
-    whole = replies.completion(None)
-    whole["choices"][0]["message"] = {"role": "assistant", **message}
-    return payload(whole)
+    completion = replies.completion(None)
+    completion["choices"][0]["message"] = {"role": "assistant", **message}
+    return payload(completion)
 
 
 ANSWERS = {
-    "a list of parts": said(content=[{"type": "text", "text": TEXT}]),
-    "all taken for thoughts": said(content=None, reasoning_content=TEXT),
-    "thoughts of OpenRouter": said(content="", reasoning=TEXT),
-    "channels": said(content=f"{HARMONY}<|channel|>final<|message|>{TEXT}<|return|>"),
-    "a closing fence alone": said(content=f"{TEXT}\n```"),
-    "an open thought": said(content=f"Let me see.</think>{TEXT}"),
+    "a list of parts": complete(content=[{"type": "text", "text": TEXT}]),
+    "all taken for thoughts": complete(content=None, reasoning_content=TEXT),
+    "thoughts of OpenRouter": complete(content="", reasoning=TEXT),
+    "channels": complete(content=f"{HARMONY}<|channel|>final<|message|>{TEXT}<|return|>"),
+    "a closing fence alone": complete(content=f"{TEXT}\n```"),
+    "an open thought": complete(content=f"Let me see.</think>{TEXT}"),
 }
 
 
 @pytest.mark.parametrize("reply", ANSWERS.values(), ids=ANSWERS)
-def test_neighbouring_forms_of_an_answer_are_used(reply: Reply) -> None:
+def test_variants_of_an_answer_are_used(reply: Reply) -> None:
     with Server([reply]) as server:
         assert endpoint(server).ask(ASKED, schema=Plan).parsed == Plan(**GOOD)
     assert len(server.requests) == 1
@@ -48,7 +48,8 @@ def test_neighbouring_forms_of_an_answer_are_used(reply: Reply) -> None:
 
 def call(name: str, arguments: Any) -> Reply:
     function = {"name": name, "arguments": arguments}
-    return said(content=None, tool_calls=[{"id": "c", "type": "function", "function": function}])
+    tool_call = {"id": "c", "type": "function", "function": function}
+    return complete(content=None, tool_calls=[tool_call])
 
 
 TAGGED = json.dumps({"name": "add", "arguments": ARGUMENTS})
@@ -59,16 +60,16 @@ CALLS = {
     "text": call("add", json.dumps(ARGUMENTS)),
     "a channel behind the name": call("add<|channel|>commentary", ARGUMENTS),
     "a space of names": call("functions.add", ARGUMENTS),
-    "a tag": said(content=f"<tool_call>{TAGGED}</tool_call>"),
-    "channels": said(content=f"{TO_ADD}{json.dumps(ARGUMENTS)}<|call|>"),
+    "a tag": complete(content=f"<tool_call>{TAGGED}</tool_call>"),
+    "channels": complete(content=f"{TO_ADD}{json.dumps(ARGUMENTS)}<|call|>"),
 }
 
 
 @pytest.mark.parametrize("reply", CALLS.values(), ids=CALLS)
-def test_neighbouring_forms_of_a_call_are_used(reply: Reply) -> None:
+def test_variants_of_a_call_are_used(reply: Reply) -> None:
     with Server([reply]) as server:
-        (found,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
-    assert (found.name, found.arguments, found.error) == ("add", ARGUMENTS, "")
+        (tool_call,) = endpoint(server).ask(ASKED, functions=[ADD]).calls
+    assert (tool_call.name, tool_call.arguments, tool_call.error) == ("add", ARGUMENTS, "")
 
 
 class Module(BaseModel):
@@ -153,7 +154,7 @@ def refuse(
 
 def has_neighbours(messages: list[dict[str, Any]]) -> bool:
     roles = [message["role"] for message in messages]
-    return any(one == other == "user" for one, other in pairwise(roles))
+    return any(first == second == "user" for first, second in pairwise(roles))
 
 
 def has_long_id(messages: list[dict[str, Any]]) -> bool:
@@ -285,9 +286,9 @@ PROXIES = {
 def test_a_proxy_that_cannot_be_used_is_named(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for other in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
-        monkeypatch.delenv(other, raising=False)
-        monkeypatch.delenv(other.lower(), raising=False)
+    for variable in ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.lower(), raising=False)
     monkeypatch.setenv(name, value)
     with refused(name) as error:
         endpoint("http://example.test/v1", answered=False, retries=0).ask(ASKED)

@@ -91,7 +91,7 @@ def test_what_is_missing_is_named(reply: Reply, failed: str, before: list[str]) 
 
 def test_the_command_fails_where_no_model_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    shown = CliRunner().invoke(app, ["doctor", "--endpoints"])
-    assert shown.exit_code == 1
-    assert "http://127.0.0.1:9/v1: nothing answers" in shown.stdout
-    assert "missing: both roles: reachable" in shown.stdout
+    result = CliRunner().invoke(app, ["doctor", "--endpoints"])
+    assert result.exit_code == 1
+    assert "http://127.0.0.1:9/v1: nothing answers" in result.stdout
+    assert "missing: both roles: reachable" in result.stdout

@@ -25,13 +25,14 @@ def message(text: str) -> list[dict[str, Any]]:
 
 
 class Scripted:
-    """An endpoint that gives its outcomes in turn."""
+    """An endpoint that returns its outcomes in turn."""
 
     def __init__(self, *outcomes: str | Exception) -> None:
-        self.outcomes, self.asked = list(outcomes), list[Any]()
+        self.outcomes = list(outcomes)
+        self.questions = list[Any]()
 
     def ask(self, messages: Any, *, schema: Any = None, functions: Any = ()) -> Answer:
-        self.asked.append(messages[-1]["content"])
+        self.questions.append(messages[-1]["content"])
         outcome = self.outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -65,7 +66,7 @@ def test_a_replay_and_a_resumed_run_give_the_same_answers(path: Path) -> None:
     backend = Scripted(ANSWERS[2])
     resumed = record(path, backend, "one", "two", "three")
     assert answers == replayed == resumed[:2]
-    assert backend.asked == ["three"]
+    assert backend.questions == ["three"]
 
 
 def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
@@ -73,7 +74,7 @@ def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
     record(path, Scripted(*ANSWERS), "one", "two", "three")
     backend = Scripted('{"blocks": 8}', '{"blocks": 9}')
     record(path, backend, "one", "other", "three", note=notes.append)
-    assert backend.asked == ["other", "three"]
+    assert backend.questions == ["other", "three"]
     assert "departs from entry 1" in notes[0]
     assert record(path, None, "one", "other", "three")[2].parsed == Plan(blocks=9)
 
@@ -81,8 +82,8 @@ def test_a_run_that_departs_is_asked_again_from_there(path: Path) -> None:
 def test_a_replay_goes_on_with_other_words_and_notes_it_once(path: Path) -> None:
     notes: list[str] = []
     answers = record(path, Scripted(*ANSWERS), "loss 0.11", "loss 0.12")
-    found = record(path, None, "loss 0.13", "loss 0.14", note=notes.append)
-    assert (found, len(notes)) == (answers, 1)
+    replayed = record(path, None, "loss 0.13", "loss 0.14", note=notes.append)
+    assert (replayed, len(notes)) == (answers, 1)
     with refused(path):
         record(path, None, "1", "2", "3", note=notes.append)
 
@@ -95,10 +96,10 @@ def run_with_tools(path: Path, backend: Scripted | None, fail: bool = False) -> 
         def tool(name: str, *asks: str) -> Callable[[], dict[str, Any]]:
             def produce() -> dict[str, Any]:
                 executed.append(name)
-                found = [journal.ask("tools", message(text)).text for text in asks]
+                texts = [journal.ask("tools", message(text)).text for text in asks]
                 if fail:
                     raise RuntimeError("killed")
-                return {"result": " ".join([name, *found])}
+                return {"result": " ".join([name, *texts])}
 
             return produce
 
@@ -128,8 +129,8 @@ def test_a_failure_that_ended_a_run_is_recorded_with_its_cost_and_asked_again(pa
             record(path, backend, "one")
         assert raised.value.spent == SPENT
     assert len(path.read_bytes().splitlines()) == 1
-    found = record(path, Scripted(*ANSWERS), "one", note=notes.append)
-    assert (found[0].text, notes) == (ANSWERS[0], [])
+    answers = record(path, Scripted(*ANSWERS), "one", note=notes.append)
+    assert (answers[0].text, notes) == (ANSWERS[0], [])
 
 
 def test_a_failure_that_a_run_went_on_after_is_not_asked_again(path: Path) -> None:
@@ -159,13 +160,14 @@ def test_an_incomplete_last_line_is_dropped(path: Path, cut: int) -> None:
     backend = Scripted(ANSWERS[1])
     record(path, backend, "one", "two", note=notes.append)
     assert "incomplete last line" in notes[0]
-    assert backend.asked == ["two"]
+    assert backend.questions == ["two"]
     assert path.read_bytes() == content
 
 
 def test_a_full_disk_leaves_no_part_of_an_entry(path: Path) -> None:
     record(path, Scripted(*ANSWERS), "one")
-    content, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    content = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with open_journal(path, Scripted(*ANSWERS)) as journal:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(content) + 50, limits[1]))
         try:
@@ -206,6 +208,6 @@ def test_no_secret_is_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         answer = journal.ask("tools", message(leaks))
         journal.get_or_record("tool", {"name": leaks}, lambda: {"result": leaks})
     assert answer.text == "I know [redacted] [redacted] [redacted]"
-    kept = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8")
     for secret in ("open-sesame", "12345678", "given-by-hand"):
-        assert secret not in kept
+        assert secret not in content

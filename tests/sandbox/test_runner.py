@@ -22,8 +22,8 @@ from genlab.sandbox.guest import lockdown, seccomp
 @pytest.fixture(scope="module", params=MODES)
 def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
     needs_sandbox(request.param)
-    with attacks.make_target(request.param) as made:
-        yield made
+    with attacks.make_target(request.param) as prepared:
+        yield prepared
 
 
 @pytest.fixture
@@ -201,10 +201,10 @@ def test_what_cudas_driver_needs_comes_with_a_device(sandbox: Sandbox, device: b
     for name, line in {**needed, **refused}.items():
         code += f"try: {line}; print({name!r})\nexcept PermissionError: pass\n"
     devices = ["/dev/zero"] if device else []
-    made = Sandbox(sandbox.workspace, attacks.QUICK, mode=sandbox.mode, devices=devices)
-    done = made.run(["python", "-c", code])
-    own_proc = [] if sandbox.mode == "landlock" else ["thread's name"]
-    assert done.output.splitlines() == (list(needed) if device else own_proc)
+    with_devices = Sandbox(sandbox.workspace, attacks.QUICK, mode=sandbox.mode, devices=devices)
+    done = with_devices.run(["python", "-c", code])
+    without = [] if sandbox.mode == "landlock" else ["thread's name"]
+    assert done.output.splitlines() == (list(needed) if device else without)
 
 
 def test_jobs_of_a_worker_get_arguments_and_end_as_scripts_do(target: attacks.Target) -> None:

@@ -641,8 +641,11 @@ def judge(attack: Attack, target: Target) -> str:
     return attack.judge(target)
 
 
-if __name__ == "__main__":  # as an ordinary user, without torch: a mode, then what came through
-    with make_target(sys.argv[1]) as place:
-        faults = {each.name: judge(each, place) for each in ATTACKS if each.start != "torch"}
+if __name__ == "__main__":  # run as an ordinary user, without torch; argument: a mode
+    faults = {}
+    with make_target(sys.argv[1]) as target:
+        for attack in ATTACKS:
+            if attack.start != "torch":
+                faults[attack.name] = judge(attack, target)
     print(f"{len(faults)} attacks were tried")
     sys.exit("\n".join(f"{name}: {fault}" for name, fault in faults.items() if fault) or 0)

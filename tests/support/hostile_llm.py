@@ -23,7 +23,7 @@ from typing import Any
 import replies
 from loopback import Reply, Request, raw, status
 from replies import called, good
-from scripted_llm import CONTRACT, answer, asked_config, asked_for, everything, reply
+from scripted_llm import CONTRACT, answer, asked_config, join_messages, name_schema, reply
 
 VALID = 0.35  # fraction of the answers
 
@@ -98,7 +98,7 @@ class Fuzz:
             return hostile
 
     def _hostile(self, request: Request) -> tuple[str, Reply]:
-        wanted, rng = asked_for(request), self.rng
+        wanted, rng = name_schema(request), self.rng
         if wanted == "Code" and rng.random() < 0.8:
             return self._code(request)
         if wanted == "Call" and rng.random() < 0.8:
@@ -120,7 +120,7 @@ class Fuzz:
 
     def _code(self, request: Request) -> tuple[str, Reply]:
         """A hostile file; each endless one once, since it runs until a limit."""
-        words = everything(request)
+        words = join_messages(request)
         config = asked_config(words)
         found = CONTRACT.search(words)
         name = self.endless.pop() if self.endless and self.rng.random() < 0.2 else ""

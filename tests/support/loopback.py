@@ -107,11 +107,12 @@ def _parse(path: str, headers: dict[str, str], content: bytes) -> Request:
     if not headers.get("content-type", "").startswith("multipart"):
         return Request(path, headers, json.loads(content or b"{}"))
     head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
-    fields, images = {}, []
-    for part in message_from_bytes(head + content).walk():
-        name = part.get_param("name", header="content-disposition")
-        data = part.get_payload(decode=True)
-        if part.get_filename() is not None:
+    fields = {}
+    images = []
+    for section in message_from_bytes(head + content).walk():
+        name = section.get_param("name", header="content-disposition")
+        data = section.get_payload(decode=True)
+        if section.get_filename() is not None:
             images.append(data)
         elif name is not None:
             fields[str(name)] = data.decode()

@@ -19,7 +19,6 @@ def refused(
     line = str(error.value)
     assert "\n" not in line
     assert [str(value) for value in values if str(value) not in line] == [], line
-    given = {"key": key, "path": Path(path) if path else None, "fix": fix}
-    assert {name: getattr(error.value, name) for name, value in given.items() if value} == {
-        name: value for name, value in given.items() if value
-    }
+    fields = {"key": key, "path": Path(path) if path else None, "fix": fix}
+    expected = {name: value for name, value in fields.items() if value}
+    assert {name: getattr(error.value, name) for name in expected} == expected

@@ -50,11 +50,11 @@ def good(content: str | dict[str, Any], **options: Any) -> Reply:
 def called(name: str, arguments: Any, id: str = "call_7", content: str | None = None) -> Reply:
     """A call of a function; arguments are sent as JSON text unless they are text."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    found = completion(content, finish="tool_calls")
+    body = completion(content, finish="tool_calls")
     function = {"name": name, "arguments": text}
     call = {"index": 0, "id": id, "type": "function", "function": function}
-    found["choices"][0]["message"]["tool_calls"] = [call]
-    return payload(found)
+    body["choices"][0]["message"]["tool_calls"] = [call]
+    return payload(body)
 
 
 def prose(content: dict[str, Any]) -> Reply:
@@ -128,16 +128,18 @@ def vllm(answer: Script, model: str = "openai/gpt-oss-20b", *, context: int = 40
         return _fault(code, text, type=kind, code=code, **{"param": None, **more})
 
     def reply(request: Request) -> Reply:
-        if (asked := request.body["model"]) != model:
-            text = f"The model `{asked}` does not exist. Valid aliases: {model}."
+        name = request.body["model"]
+        if name != model:
+            text = f"The model `{name}` does not exist. Valid aliases: {model}."
             return reject(404, text, param="model")
-        for name in ("max_tokens", "max_completion_tokens"):
-            if (limit := request.body.get(name, 0)) > context:
+        for parameter in ("max_tokens", "max_completion_tokens"):
+            limit = request.body.get(parameter, 0)
+            if limit > context:
                 text = (
-                    f"{name}={limit} cannot be greater than max_model_len={context}. Please request"
-                    f" fewer output tokens. (parameter={name}, value={limit})"
+                    f"{parameter}={limit} cannot be greater than max_model_len={context}. Please"
+                    f" request fewer output tokens. (parameter={parameter}, value={limit})"
                 )
-                return reject(400, text, param=name)
+                return reject(400, text, param=parameter)
         if "tools" in request.body:
             text = (
                 '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be'
@@ -153,8 +155,9 @@ def transformers_serve(answer: Script, model: str = "Qwen/Qwen3-8B") -> Script:
     """The protocol of `transformers serve MODEL` 5.23: one name, and schemas without effect."""
 
     def reply(request: Request) -> Reply:
-        if (asked := request.body["model"]) != model:
-            text = f"Server is pinned to '{model}'; requested '{asked}'."
+        name = request.body["model"]
+        if name != model:
+            text = f"Server is pinned to '{model}'; requested '{name}'."
             return payload({"detail": text}, status=400)
         if request.structured and "JSON schema" not in request.prompt:
             return good("The best net has two blocks.")
@@ -169,10 +172,10 @@ def llama_cpp(answer: Script) -> Script:
     def reply(request: Request) -> Reply:
         if "tools" in request.body:
             return _fault(500, "tools param requires --jinja flag", type="server_error")
-        found = json.loads(answer(request).body)
-        message = found["choices"][0]["message"]
+        body = json.loads(answer(request).body)
+        message = body["choices"][0]["message"]
         message["content"] = f"<think>Let me see {{}}.</think>{message['content']}"
-        return payload({**found, "timings": {"predicted_per_second": 30.0}})
+        return payload({**body, "timings": {"predicted_per_second": 30.0}})
 
     return reply
 

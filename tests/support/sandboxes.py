@@ -23,7 +23,7 @@ def needs_sandbox(mode: str = "") -> None:
 
     The machine is asked, not genlab: a sandbox that could start and does not fails the test.
     """
-    if not any(_exists(each) for each in MODES if mode in ("", each)):
+    if not any(_exists(candidate) for candidate in MODES if mode in ("", candidate)):
         pytest.skip(f"this machine has no {mode or 'bubblewrap and no landlock'}")
 
 

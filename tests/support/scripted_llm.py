@@ -15,7 +15,7 @@ from replies import called, good
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.template import write_source
 
-__all__ = ["EXPERT", "GENERATIVE", "Server", "answer", "asked_for", "everything", "reply"]
+__all__ = ["EXPERT", "GENERATIVE", "Server", "answer", "join_messages", "name_schema", "reply"]
 
 ATTEMPT = re.compile(r"^\d+ \((?:draft|improve|debug|tool)", re.MULTILINE)
 IMAGES = re.compile(r"images of (\d+) x (\d+) x (\d+)")
@@ -39,7 +39,8 @@ def residual(channels: int) -> list[dict[str, Any]]:
     ]
 
 
-POOL, FLAT = {"type": "MaxPool2d", "kernel_size": 2}, {"type": "Flatten"}
+POOL = {"type": "MaxPool2d", "kernel_size": 2}
+FLAT = {"type": "Flatten"}
 PLAIN = [*conv(16), POOL, *conv(32), POOL, *conv(32)]
 DEEP = [*conv(16), POOL, *conv(32), *residual(32), POOL, *conv(32), FLAT]
 COSINE = {"schedule": "cosine", "warmup": 0.2}
@@ -98,27 +99,27 @@ def unflatten(side: int) -> list[dict[str, Any]]:
     ]
 
 
-def everything(request: Request) -> str:
-    """All messages of the conversation."""
-    return "\n".join(str(each.get("content") or "") for each in request.body["messages"])
+def join_messages(request: Request) -> str:
+    """Join all messages of the conversation."""
+    return "\n".join(str(message.get("content") or "") for message in request.body["messages"])
 
 
-def asked_for(request: Request) -> str:
-    """What is wanted: Proposal, Code, Analysis, or Call in mode `tools`."""
+def name_schema(request: Request) -> str:
+    """Name the schema of the question: Proposal, Code, Analysis, or Call in mode `tools`."""
     if request.body.get("tools"):
         return "Call"
     if request.structured:
         return str(request.body["response_format"]["json_schema"]["name"])
-    words = everything(request)
+    words = join_messages(request)
     signs = {"Write class ": "Code", "You review PyTorch code": "Analysis"}
     return next((name for sign, name in signs.items() if sign in words), "Proposal")
 
 
 def propose(words: str, number: int) -> dict[str, Any]:
     """The proposal for attempt `number`, from 0."""
-    found = IMAGES.search(words)
-    assert found is not None
-    size = [int(side) for side in found.groups()]
+    shape = IMAGES.search(words)
+    assert shape is not None
+    size = [int(side) for side in shape.groups()]
     if "`encoder`" in words:
         change, layers, training = GENERATIVE[number % len(GENERATIVE)]
         decoder = [*unflatten(size[1] // 4), *layers]
@@ -153,20 +154,22 @@ def code(words: str) -> dict[str, Any]:
     """The file of the config in the question."""
     raw = asked_config(words)
     task = "generate" if raw.get("encoder") else "classify"
-    found = CONTRACT.search(words)
-    assert found is not None
-    channels, height, width = map(int, found[1].split(","))
+    contract = CONTRACT.search(words)
+    assert contract is not None
+    channels, height, width = map(int, contract[1].split(","))
     config = parse_config(raw, task)
-    return {"code": write_source(config, (channels, height, width), int(found[2]), task)}
+    return {"code": write_source(config, (channels, height, width), int(contract[2]), task)}
 
 
 def call_tool(request: Request) -> Reply:
     """The next call of mode `tools`: assemble, summarise and evaluate one design after another."""
-    messages, words = request.body["messages"], everything(request)
-    done = sum(len(each.get("tool_calls") or ()) for each in messages)
+    messages = request.body["messages"]
+    words = join_messages(request)
+    done = sum(len(message.get("tool_calls") or ()) for message in messages)
     number, step = divmod(done, 3)
     proposal = propose(words, number)
-    path, name = f"src/models/design_{number + 1}.py", proposal["model_config"]["name"]
+    path = f"src/models/design_{number + 1}.py"
+    name = proposal["model_config"]["name"]
     target = {"model_script_path": path, "model_class_name": name}
     calls = (
         ("pytorch_model_assembler",
@@ -180,11 +183,12 @@ def call_tool(request: Request) -> Reply:
 
 def answer(request: Request) -> dict[str, Any]:
     """A valid answer to any question of the loop."""
-    wanted, words = asked_for(request), everything(request)
+    schema = name_schema(request)
+    words = join_messages(request)
     analysis = {"analysis": "Its capacity lies in its convolutions."}
-    if wanted == "Code":
+    if schema == "Code":
         return code(words) | analysis
-    if wanted == "Analysis":
+    if schema == "Analysis":
         return analysis
     number = len(ATTEMPT.findall(words))
     return propose(words, number) | remark(number)
@@ -192,4 +196,6 @@ def answer(request: Request) -> dict[str, Any]:
 
 def reply(request: Request) -> Reply:
     """The reply of a model that makes no mistakes."""
-    return call_tool(request) if asked_for(request) == "Call" else good(json.dumps(answer(request)))
+    if name_schema(request) == "Call":
+        return call_tool(request)
+    return good(json.dumps(answer(request)))

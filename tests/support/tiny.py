@@ -122,18 +122,16 @@ def grids(count: int, seed: int = 0) -> Grids:
     return AtomicImageGenerator(distribution).generate(count, seed).grids
 
 
-def write_dataset(
-    folder: Path, count: int = 400, seed: int = 0, asked: Params | None = None
-) -> Path:
-    """A split file of grids (tiny ones, or as `asked`), 80/10/10, with its objects, in `folder`."""
-    distribution = make_distribution((asked or params()).grids)
+def write_dataset(folder: Path, count: int = 400, seed: int = 0) -> Path:
+    """Write a split file of tiny grids, 80/10/10, with its objects."""
+    distribution = make_distribution(params().grids)
     draw = AtomicImageGenerator(distribution).generate(count, seed)
     edges = [0, count * 8 // 10, count * 9 // 10, count]
     rows = {
         name: np.arange(a, b)
         for name, a, b in zip(("train", "val", "test"), edges, edges[1:], strict=False)
     }
-    path = folder / name_data_file(asked.grids.count if asked else count)
+    path = folder / name_data_file(count)
     splits = {name: draw.grids[chosen] for name, chosen in rows.items()}
     write_npz(path, splits, kind=GRIDS_KIND)
     tables = {name: take_objects(draw.objects, chosen, count) for name, chosen in rows.items()}
@@ -152,9 +150,9 @@ def architecture(**changes: Any) -> Architecture:
 
 
 def _shapes(training: dict[str, Any], **shapes: Any) -> Architecture:
-    asked = {**values(), **training, **shapes}
+    settings = {**values(), **training, **shapes}
     names = Architecture.__dataclass_fields__
-    return Architecture(**{name: asked[name] for name in names if name in asked})
+    return Architecture(**{name: settings[name] for name in names if name in settings})
 
 
 def images(count: int, seed: int = 0, side: int = SIDE, channels: int = 1) -> Images:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from genlab.vae.models.vae import VAE
 
-LATENTS, COMPONENTS = 32, 3
+LATENTS = 32
+COMPONENTS = 3
 SOURCE = f"""
 import math
 
