@@ -17,6 +17,7 @@ from genlab.core.params import PARAMS_FILE, digest_values, parse_params
 from genlab.experiments.results import format_assignment, join_cells
 
 LAST_STAGE = "failure_gallery"  # of a dataset
+DEFAULT_DATASET = "arc_grids"
 NO_DIGEST = ""  # of the params of an experiment that does not fit the params file
 CODE = {
     "code": ("generate", "split", "train"),
@@ -101,19 +102,27 @@ def load_experiments(
         location = f"{path}: {name}"
         entry = _parse_entry(content, entries, location)
         entries[name] = entry
+        dataset = entry.dataset or DEFAULT_DATASET
         runs = {f"{name}-seed{seed}": {"seed": seed} for seed in entry.seeds} or {name: {}}
         for run, seed in runs.items():
             params = {**entry.params, **seed}
-            is_selected = not only or bool({run, name, *entry.sweep} & {*only})
-            experiment = _resolve_run(run, name, entry, params, defaults, code)
+            changes = _list_changes(params, dataset, defaults)
             try:
-                digest = _digest_params(experiment, defaults, location)
+                digest = _digest_params(changes, dataset, defaults, location)
             except GenlabError:
-                if is_selected:
+                if not only or {run, name, *entry.sweep} & {*only}:
                     raise
                 digest = NO_DIGEST
-            experiment.fingerprint["params"] = digest
-            experiments.append(experiment)
+            values = entry.model_dump() | {
+                "name": run,
+                "entry": name,
+                "dataset": dataset,
+                "params": params,
+                "seed": params.get("seed", defaults["seed"]),
+                "changes": changes,
+                "fingerprint": {**code, "params": digest},
+            }
+            experiments.append(Experiment(**values))
     return experiments
 
 
@@ -130,39 +139,25 @@ def _parse_entry(
         message = f"{location}: no experiment {entry.base!r} above{suggestion}"
         raise GenlabError(message, key=entry.base)
     base = entries[entry.base] if entry.base else ExperimentEntry(why="defaults", params={})
-    dataset = entry.dataset or base.dataset or "arc_grids"
     params = {**base.params, **entry.params}
-    return entry.model_copy(update={"params": params, "dataset": dataset})
+    return entry.model_copy(update={"params": params, "dataset": entry.dataset or base.dataset})
 
 
-def _resolve_run(
-    run: str,
-    name: str,
-    entry: ExperimentEntry,
-    params: dict[str, Any],
-    defaults: Mapping[str, Any],
-    code: Mapping[str, str],
-) -> Experiment:
-    """Return the experiment of one run of an entry; its params have no digest yet."""
-    changes = dict(params)
-    if entry.dataset not in defaults["datasets"]:
-        changes = {"datasets": [*defaults["datasets"], entry.dataset], **params}
-    values = entry.model_dump() | {
-        "name": run,
-        "entry": name,
-        "params": params,
-        "seed": params.get("seed", defaults["seed"]),
-        "changes": changes,
-        "fingerprint": {**code, "params": NO_DIGEST},
-    }
-    return Experiment(**values)
+def _list_changes(
+    params: Mapping[str, Any], dataset: str, defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the changes of the params file: `params`, and `datasets` if it lacks the dataset."""
+    if dataset in defaults["datasets"]:
+        return dict(params)
+    return {"datasets": [*defaults["datasets"], dataset], **params}
 
 
-def _digest_params(experiment: Experiment, defaults: Mapping[str, Any], location: str) -> str:
-    """Digest of the params that the stages read. Raises a GenlabError if they do not fit."""
-    values = apply_changes(defaults, experiment.changes, location)
-    params = parse_params(values, location)
-    return digest_values(params.resolve(experiment.dataset))
+def _digest_params(
+    changes: Mapping[str, Any], dataset: str, defaults: Mapping[str, Any], location: str
+) -> str:
+    """Digest the params that the dataset's stages read. Raises a GenlabError if they do not fit."""
+    params = parse_params(apply_changes(defaults, changes, location), location)
+    return digest_values(params.resolve(dataset))
 
 
 def select_experiments(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
