@@ -39,7 +39,8 @@ from genlab.vae.models.vae import to_tensor
 
 SIDE = 28  # the only one of pythae's convolutional networks
 BATCH = 64  # of pythae's trainer and of PyTorch-VAE's config alike
-CHECKS, CHECKED_ON = 10, 1_000  # checks per run, and validation images of each
+CHECKS = 10  # per run
+CHECKED_ON = 1_000  # validation images per check
 CHUNK = 500
 PYTHAE = ("pythae==0.1.2", "cloudpickle>=2.1", "imageio")
 
@@ -102,8 +103,8 @@ class Pythae(BaselineVAE):
         return loss
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        found = self.vae.encoder(x)
-        return found.embedding, found.log_covariance
+        output = self.vae.encoder(x)
+        return output.embedding, output.log_covariance
 
     def decode(self, z: Tensor) -> Tensor:
         mean: Tensor = self.vae.decoder(z)["reconstruction"].reshape(-1, 1, SIDE, SIDE)
@@ -124,7 +125,7 @@ def make_conv(width: int, latents: int, loss: str) -> Pythae:
     down: list[nn.Module] = []
     for before, after in zip([1, *widths], widths, strict=False):
         down += [nn.Conv2d(before, after, 4, 2, 1), nn.BatchNorm2d(after), nn.ReLU()]
-    broad, middle, narrow = widths[3], widths[2], widths[1]
+    _, narrow, middle, broad = widths
     decoder = nn.Sequential(
         nn.Linear(latents, broad * 4 * 4),
         nn.Unflatten(1, (broad, 4, 4)),
@@ -160,33 +161,35 @@ class VanillaVAE(BaselineVAE):
         widths = [width * 2**level for level in range(4)]
         down: list[nn.Module] = []
         for before, after in zip((1, *widths), widths, strict=False):
-            down += _activated(nn.Conv2d(before, after, 3, 2, 1), after)
+            down += _with_activation(nn.Conv2d(before, after, 3, 2, 1), after)
         up: list[nn.Module] = []
         narrowing = widths[::-1]
         for before, after in zip(narrowing, (*narrowing[1:], narrowing[-1]), strict=True):
-            up += _activated(nn.ConvTranspose2d(before, after, 3, 2, 1, output_padding=1), after)
+            convolution = nn.ConvTranspose2d(before, after, 3, 2, 1, output_padding=1)
+            up += _with_activation(convolution, after)
         flat = 4 * widths[-1]
         self.body = nn.Sequential(*down, nn.Flatten())
-        self.mean, self.log_variance = nn.Linear(flat, latents), nn.Linear(flat, latents)
+        self.mean = nn.Linear(flat, latents)
+        self.log_variance = nn.Linear(flat, latents)
         first = (nn.Linear(latents, flat), nn.Unflatten(1, (widths[-1], 2, 2)))
         last = (nn.Conv2d(widths[0], 1, 3, padding=1), nn.Tanh())
         self.decoder = nn.Sequential(*first, *up, *last)
 
     def loss(self, x: Tensor) -> Tensor:
-        padded = self._padded(x)
+        padded = self._pad(x)
         mean, log_variance = self._posterior(padded)
         error = F.mse_loss(self.decoder(sample(mean, log_variance)), padded)
         return error + self.kl_weight * kl(mean, log_variance).mean()
 
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self._posterior(self._padded(x))
+        return self._posterior(self._pad(x))
 
     def decode(self, z: Tensor) -> Tensor:
         inside = slice(self.margin, -self.margin)
         image: Tensor = self.decoder(z)[..., inside, inside]
         return (image + 1) / 2
 
-    def _padded(self, x: Tensor) -> Tensor:
+    def _pad(self, x: Tensor) -> Tensor:
         return F.pad(2 * x - 1, (self.margin,) * 4, value=-1.0)
 
     def _posterior(self, padded: Tensor) -> tuple[Tensor, Tensor]:
@@ -194,12 +197,12 @@ class VanillaVAE(BaselineVAE):
         return self.mean(flat), self.log_variance(flat)
 
 
-def _activated(convolution: nn.Module, width: int) -> list[nn.Module]:
+def _with_activation(convolution: nn.Module, width: int) -> list[nn.Module]:
     return [convolution, nn.BatchNorm2d(width), nn.LeakyReLU()]
 
 
 def build(contender: str, *, width: int, latents: int, loss: str) -> BaselineVAE:
-    """An untrained baseline."""
+    """Make an untrained baseline."""
     if contender == "antixk":
         return VanillaVAE(width, latents)
     return (make_conv if contender == "pythae-conv" else make_mlp)(width, latents, loss)
@@ -218,47 +221,58 @@ def kl(mean: Tensor, log_variance: Tensor) -> Tensor:
 def fit(
     baseline: BaselineVAE, train: Images, val: Images, rate: float, seconds: float
 ) -> dict[str, Any]:
-    """Train for `seconds` of this process's CPU time and keep the weights best on `val`.
+    """Train for `seconds` of this process's CPU time; returns to the weights best on `val`.
 
     train, val: (n, 28, 28, 1). Returns CPU seconds, images seen, updates and parameters.
     """
     baseline.to(memory_format=torch.channels_last)  # a quarter faster
     optimiser = torch.optim.Adam(baseline.parameters(), rate, fused=True)  # the same steps, cheaper
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, baseline.decay)
-    items, held_out = to_tensor(np.asarray(train)), to_tensor(val[:CHECKED_ON])
-    lowest, best = held_out_loss(baseline, held_out), deepcopy(baseline.state_dict())
-    spent, seen, updates, due = 0.0, 0, 0, seconds / CHECKS
+    items = to_tensor(np.asarray(train))
+    held_out = to_tensor(val[:CHECKED_ON])
+    lowest = held_out_loss(baseline, held_out)
+    best = deepcopy(baseline.state_dict())
+    spent = 0.0
+    images_seen = 0
+    updates = 0
+    next_check = seconds / CHECKS
     for rows in _batches(len(items)):
         start = time.process_time()
         optimiser.zero_grad()
         loss = baseline.loss(items[rows].float() / 255)
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        seen, updates = seen + len(rows), updates + 1
-        if seen // len(items) > (seen - len(rows)) // len(items):
+        epochs_before = images_seen // len(items)
+        images_seen += len(rows)
+        updates += 1
+        if images_seen // len(items) > epochs_before:
             schedule.step()
         spent += time.process_time() - start
         over = spent >= seconds or not math.isfinite(loss.item())
-        if over or spent >= due:
-            due += seconds / CHECKS
-            if (found := held_out_loss(baseline, held_out)) < lowest:
-                lowest, best = found, deepcopy(baseline.state_dict())
+        if over or spent >= next_check:
+            next_check += seconds / CHECKS
+            loss_now = held_out_loss(baseline, held_out)
+            if loss_now < lowest:
+                lowest = loss_now
+                best = deepcopy(baseline.state_dict())
         if over:
             break
     baseline.load_state_dict(best)
     baseline.eval()
-    parameters = sum(each.numel() for each in baseline.parameters())
     return {
-        "cpu_seconds": spent, "images_seen": seen, "updates": updates, "parameters": parameters,
-    }  # fmt: skip
+        "cpu_seconds": spent,
+        "images_seen": images_seen,
+        "updates": updates,
+        "parameters": sum(weights.numel() for weights in baseline.parameters()),
+    }
 
 
 @torch.no_grad()
 def held_out_loss(baseline: BaselineVAE, images: Tensor) -> float:
     """Mean loss in evaluation mode; nan where it is not finite."""
     baseline.eval()
-    parts = images.split(CHUNK)
-    total = sum(float(baseline.loss(part.float() / 255)) * len(part) for part in parts)
+    chunks = images.split(CHUNK)
+    total = sum(float(baseline.loss(chunk.float() / 255)) * len(chunk) for chunk in chunks)
     baseline.train()
     return total / len(images)
 
@@ -266,21 +280,25 @@ def held_out_loss(baseline: BaselineVAE, images: Tensor) -> float:
 @torch.no_grad()
 def encode(baseline: BaselineVAE, images: Images) -> tuple[Tensor, Tensor]:
     """Mean and log variance of q(z|x) of uint8 images (n, 28, 28, 1): (n, latents) each."""
-    parts = (to_tensor(images[start : start + CHUNK]) for start in range(0, len(images), CHUNK))
-    found = [baseline.encode(part.float() / 255) for part in parts]
-    means, log_variances = zip(*found, strict=True)
+    means = []
+    log_variances = []
+    for start in range(0, len(images), CHUNK):
+        chunk = to_tensor(images[start : start + CHUNK])
+        mean, log_variance = baseline.encode(chunk.float() / 255)
+        means.append(mean)
+        log_variances.append(log_variance)
     return torch.cat(means), torch.cat(log_variances)
 
 
 @torch.no_grad()
 def decode(baseline: BaselineVAE, z: Tensor) -> Tensor:
     """Means of x given z, rounded to levels: (n, 1, 28, 28) uint8."""
-    parts = [(baseline.decode(part).clamp(0, 1) * 255).round() for part in z.split(CHUNK)]
-    return torch.cat(parts).to(torch.uint8)
+    chunks = [(baseline.decode(chunk).clamp(0, 1) * 255).round() for chunk in z.split(CHUNK)]
+    return torch.cat(chunks).to(torch.uint8)
 
 
 def _batches(n: int) -> Iterator[Tensor]:
-    """Rows of each batch, for ever: shuffled rounds over all images."""
+    """Yield the rows of batches, for ever, in shuffled passes over all images."""
     while True:
         # Batch normalisation cannot train on a batch of one image.
         yield from (rows for rows in torch.randperm(n).split(BATCH) if len(rows) > 1)
@@ -292,10 +310,10 @@ def install_pythae(folder: Path) -> None:
     Raises a GenlabError where pip cannot.
     """
     if not folder.exists():
-        part = folder.with_name(folder.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
+        unfinished = folder.with_name(folder.name + ".part")
+        shutil.rmtree(unfinished, ignore_errors=True)
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command = [*pip, "--no-deps", "--target", str(part), *PYTHAE]
+        command = [*pip, "--no-deps", "--target", str(unfinished), *PYTHAE]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["no message"]
@@ -303,7 +321,7 @@ def install_pythae(folder: Path) -> None:
                 f"pip could not install {PYTHAE[0]} ({lines[-1].strip()[:200]}); connect to a"
                 " package index, or compare without it: --only antixk"
             )
-        os.replace(part, folder)
+        os.replace(unfinished, folder)
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
 

@@ -1,4 +1,4 @@
-"""The comparison with baselines as numbers: means over seeds, ratios, and what judges agree on.
+"""Statistics of the comparison with baselines: means over seeds, ratios, and agreement of judges.
 
 A run is a row of metrics by name; a contender's row summarises its runs with one setting.
 """
@@ -32,7 +32,8 @@ def summarize(runs: Sequence[Row], chosen_for: Sequence[str]) -> Row:
     None for the deviation of a single seed.
     """
     table = pd.DataFrame(runs)[list(REPORTED)].astype(float)
-    mean, sd = table.mean(skipna=False), table.std(ddof=1, skipna=False)
+    mean = table.mean(skipna=False)
+    sd = table.std(ddof=1, skipna=False)
     return {
         **{key: runs[0][key] for key in ("contender", *Settings.TUNED)},
         "chosen_for": list(chosen_for),
@@ -44,42 +45,50 @@ def summarize(runs: Sequence[Row], chosen_for: Sequence[str]) -> Row:
     }
 
 
-def ratio(one: Sequence[float], other: Sequence[float]) -> tuple[float, Bounds | None]:
+def ratio(
+    numerators: Sequence[float], denominators: Sequence[float]
+) -> tuple[float, Bounds | None]:
     """Ratio of means with its 95 % interval: Welch's for the difference of the logarithms.
 
     The variances of the logarithms are those of the means over their squares (delta method).
     """
-    value = float(np.mean(one) / np.mean(other))
-    _, bounds = difference(np.asarray(one) / np.mean(one), np.asarray(other) / np.mean(other))
+    value = float(np.mean(numerators) / np.mean(denominators))
+    _, bounds = difference(
+        np.asarray(numerators) / np.mean(numerators),
+        np.asarray(denominators) / np.mean(denominators),
+    )
     return value, bounds and (value * math.exp(bounds[0]), value * math.exp(bounds[1]))
 
 
-def difference(one: npt.ArrayLike, other: npt.ArrayLike) -> tuple[float, Bounds | None]:
+def difference(first: npt.ArrayLike, second: npt.ArrayLike) -> tuple[float, Bounds | None]:
     """Difference of means with its 95 % interval (Welch 1947); none for a single seed."""
-    one, other = np.asarray(one), np.asarray(other)
-    value = float(one.mean() - other.mean())
-    if min(len(one), len(other)) < 2 or not one.std() + other.std():
+    a = np.asarray(first)
+    b = np.asarray(second)
+    value = float(a.mean() - b.mean())
+    if min(len(a), len(b)) < 2 or not a.std() + b.std():
         return value, None
-    interval = stats.ttest_ind(one, other, equal_var=False).confidence_interval()
+    interval = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
     return value, (float(interval.low), float(interval.high))
 
 
 def best(rows: Sequence[Row], name: str) -> Row:
-    """The row with the lowest mean of `name`."""
+    """Return the row with the lowest mean of `name`."""
     return min(rows, key=lambda row: float(row["mean"][name]))
 
 
 def best_of_each(rows: Sequence[Row]) -> list[Row]:
-    """The setting of each contender with the lowest Fréchet distance on the validation split."""
-    names = dict.fromkeys(row["contender"] for row in rows)
-    return [best([r for r in rows if r["contender"] == n], "validation_frechet") for n in names]
+    """Return each contender's row with the lowest Fréchet distance on the validation split."""
+    by_contender: dict[str, list[Row]] = {}
+    for row in rows:
+        by_contender.setdefault(row["contender"], []).append(row)
+    return [best(group, "validation_frechet") for group in by_contender.values()]
 
 
 def leads(row: Row, rows: Sequence[Row]) -> bool:
     """Whether a row is compared over all seeds: ours, and the best baselines by either number."""
     if row["contender"] == OURS:
         return True
-    baselines = [each for each in rows if each["contender"] != OURS]
+    baselines = [candidate for candidate in rows if candidate["contender"] != OURS]
     numbers = ("validation_frechet", "validation_bits_per_dim")
     return any(row is best(baselines, name) for name in numbers)
 
@@ -88,47 +97,49 @@ def require_same_judges(rows: Sequence[Row]) -> None:
     """Raise a `GenlabError` where rows that are compared were judged by different classifiers."""
     for row in rows[1:]:
         if row["judges"] != rows[0]["judges"]:
-            one, other = (f"{each['contender']} (seed {each['seed']})" for each in (rows[0], row))
+            runs = [f"{run['contender']} (seed {run['seed']})" for run in (rows[0], row)]
             raise GenlabError(
-                f"{one} and {other} were judged by classifiers of two machines; remove the rows of"
-                " one from results/baselines and measure them again"
+                f"{runs[0]} and {runs[1]} were judged by classifiers of two machines; remove the"
+                " rows of one from results/baselines and measure them again"
             )
 
 
 def compare(rows: Sequence[Row]) -> Iterator[Result]:
-    """Ours against the best baselines, of the rows with all seeds; nothing without one of the two.
+    """Compare our model with the best baselines, among rows with all seeds; empty without either.
 
-    The others have the first seed alone: a mean of one is no match for a mean of several. The
-    judges' orders are of the first seed.
+    Rows with the first seed alone are left out, since their means cannot be compared with means of
+    several. The judges' orders are those of the first seed.
     """
     seeds = max((len(row["seeds"]) for row in rows), default=0)
-    every, rows = rows, [row for row in rows if len(row["seeds"]) == seeds]
-    ours = [row for row in rows if row["contender"] == OURS]
-    baselines = [row for row in rows if row["contender"] != OURS]
+    complete = [row for row in rows if len(row["seeds"]) == seeds]
+    ours = [row for row in complete if row["contender"] == OURS]
+    baselines = [row for row in complete if row["contender"] != OURS]
     if not ours or not baselines:
         return
 
     def values(row: Row, name: str) -> list[float]:
         return [float(run[name]) for run in row["runs"]]
 
-    def result(key: str, baseline: Row, found: tuple[float, Bounds | None]) -> Result:
-        named = {name: baseline[name] for name in ("contender", *Settings.TUNED)}
+    def result(key: str, baseline: Row, estimate: tuple[float, Bounds | None]) -> Result:
+        settings = {name: baseline[name] for name in ("contender", *Settings.TUNED)}
         seeds = baseline["seeds"]
-        return Result(key, *found, len(seeds), seeds, details={"baseline": named})
+        return Result(key, *estimate, len(seeds), seeds, details={"baseline": settings})
 
-    mine, near = ours[0], best(baselines, "validation_frechet")
+    model = ours[0]
+    by_frechet = best(baselines, "validation_frechet")
+    by_bits = best(baselines, "validation_bits_per_dim")
     name = "frechet_distance"
-    found = ratio(values(mine, name), values(near, name))
-    yield result("images.frechet_over_baseline", near, found)
-    short, name = best(baselines, "validation_bits_per_dim"), "bits_per_dim"
-    found = difference(values(short, name), values(mine, name))
-    yield result("images.bpd_below_baseline", short, found)
+    estimate = ratio(values(model, name), values(by_frechet, name))
+    yield result("images.frechet_over_baseline", by_frechet, estimate)
+    name = "bits_per_dim"
+    estimate = difference(values(by_bits, name), values(model, name))
+    yield result("images.bpd_below_baseline", by_bits, estimate)
     name = "discriminator_accuracy"
-    accuracy = Result.mean("images.discriminator_accuracy", values(mine, name), mine["seeds"])
-    yield replace(accuracy, details={"baseline": near["mean"][name]})
-    found = difference(values(near, name), values(mine, name))
-    yield result("images.discriminator_below_baseline", near, found)
-    yield agreement(best_of_each(every))
+    accuracy = Result.mean("images.discriminator_accuracy", values(model, name), model["seeds"])
+    yield replace(accuracy, details={"baseline": by_frechet["mean"][name]})
+    estimate = difference(values(by_frechet, name), values(model, name))
+    yield result("images.discriminator_below_baseline", by_frechet, estimate)
+    yield agreement(best_of_each(rows))
 
 
 def agreement(rows: Sequence[Row]) -> Result:
@@ -137,10 +148,10 @@ def agreement(rows: Sequence[Row]) -> Result:
     Of each contender's first seed, which all have.
     """
     scores = {judge: [row["runs"][0][judge] for row in rows] for judge in JUDGES}
-    orders = {
-        judge: [str(rows[at]["contender"]) for at in np.argsort(found, kind="stable")]
-        for judge, found in scores.items()
-    }
+    orders = {}
+    for judge, values in scores.items():
+        order = np.argsort(values, kind="stable")
+        orders[judge] = [str(rows[index]["contender"]) for index in order]
     tau = {j: float(stats.kendalltau(scores[JUDGES[0]], scores[j]).statistic) for j in JUDGES[1:]}
     same = len({order[0] for order in orders.values()}) == 1
     seeds = rows[0]["seeds"][:1]

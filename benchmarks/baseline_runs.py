@@ -1,4 +1,4 @@
-"""Trains one model of the comparison with baselines, ours or a baseline, and fits its samplers."""
+"""Train one model of the comparison, ours or a baseline, and fit its samplers."""
 
 import math
 import shutil
@@ -63,12 +63,12 @@ class Settings:
         if self.rate is None:
             return self.contender
         tuned = (f"lr {self.rate:g}", f"width {self.width}", f"{self.latents} latents")
-        return " ".join(part for part in (self.contender, self.loss, *tuned) if part)
+        return " ".join(word for word in (self.contender, self.loss, *tuned) if word)
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run hands to the judge.
+    """A trained contender, as the judge measures it.
 
     samplers: candidates for the best one; validation_nats: minus the ELBO of each image over 256
     levels at one posterior draw, (n,). test: reconstructions of the test images, uint8
@@ -86,8 +86,12 @@ def run_baseline(settings: Settings, data: Path) -> Outcome:
     """Train a baseline for its CPU seconds; bits/dim are those of a Gaussian around its mean."""
     torch.manual_seed(settings.seed)
     train, val, test = (load_images(data, name) for name in ("train", "val", "test"))
-    width, latents, loss = settings.width, settings.latents, settings.loss
-    model = baseline_models.build(settings.contender, width=width, latents=latents, loss=loss)
+    model = baseline_models.build(
+        settings.contender,
+        width=settings.width,
+        latents=settings.latents,
+        loss=settings.loss,
+    )
     assert settings.rate is not None
     facts = baseline_models.fit(model, train, val, settings.rate, settings.seconds)
     means, kl = decode_posterior(model, val[:VALIDATED])
@@ -107,7 +111,7 @@ def run_baseline(settings: Settings, data: Path) -> Outcome:
 
 
 def decode_posterior(model: baseline_models.BaselineVAE, images: Images) -> tuple[Images, Floats]:
-    """Means of x at one posterior draw of each image, and the KL of its posterior in nats."""
+    """Decode one posterior draw of each image; also returns the KL of its posterior in nats."""
     mean, log_variance = baseline_models.encode(model, images)
     z = baseline_models.sample(mean, log_variance)
     kl = baseline_models.kl(mean, log_variance).double().numpy()
@@ -126,14 +130,14 @@ def fit_samplers(
         return torch.randn(count, codes.shape[1], generator=generator)
 
     gmm, _ = densities.fit_gmm(codes[: samplers.MIXED].double().numpy(), settings.seed)
-    shown = samplers.PER_DRAW * settings.samples
-    kept, _ = rejection.fit_rejection(prior, decode, real[:shown], codes[:shown], settings.seed)
+    count = samplers.PER_DRAW * settings.samples
+    accepted, _ = rejection.fit_rejection(prior, decode, real[:count], codes[:count], settings.seed)
 
     def draw(latents: DrawLatents, count: int, seed: int) -> Images:
         return to_array(decode(latents(count, torch.Generator().manual_seed(seed))))
 
-    found = dict(zip(SAMPLERS, (prior, gmm, kept), strict=True))
-    return {name: partial(draw, latents) for name, latents in found.items()}
+    fitted = dict(zip(SAMPLERS, (prior, gmm, accepted), strict=True))
+    return {name: partial(draw, latents) for name, latents in fitted.items()}
 
 
 def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
@@ -151,7 +155,8 @@ def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
     trainer = Trainer(params, task, val, folder)
     started = time.process_time()
     model = trainer.run(lambda *_: None)
-    trained, seed = time.process_time() - started, settings.seed
+    trained = time.process_time() - started
+    seed = settings.seed
     nats = np.add(*posterior.elbo_terms(model, val[:VALIDATED], seed))
     started = time.process_time()
     fitted = [samplers.fit(model, name, train, seed, settings.samples) for name in SAMPLERS]
@@ -173,18 +178,18 @@ def run_ours(settings: Settings, folder: Path, data: Path) -> Outcome:
         return posterior.reconstruct(model, test), nats
 
     temperatures = TEMPERATURES if model.head else (None,)
-    draws = {
-        " at temperature ".join([each.name, *([] if at is None else [f"{at:g}"])]): partial(
-            draw, each, at
-        )
-        for each in fitted
-        for at in temperatures
-    }
+    draws = {}
+    for sampler in fitted:
+        for temperature in temperatures:
+            name = sampler.name
+            if temperature is not None:
+                name = f"{name} at temperature {temperature:g}"
+            draws[name] = partial(draw, sampler, temperature)
     return Outcome(draws, nats, measure_test, facts)
 
 
 def fit_sigma(images: Images, means: Images) -> float:
-    """The sigma on [0, 1] at which `gaussian_nats` is lowest."""
+    """Find the sigma on [0, 1] that minimises `gaussian_nats`."""
 
     def nats(log_sigma: float) -> float:
         return float(gaussian_nats(images, means, math.exp(log_sigma)).mean())
@@ -198,10 +203,10 @@ def gaussian_nats(images: Images, means: Images, sigma: float) -> Floats:
     """-log p of each image under a Gaussian around `means`, discretised to the levels. (n,)."""
     gaussian = Gaussian(1)
     gaussian.log_sigma.fill_(math.log(sigma))
-    found = []
+    chunks = []
     for start in range(0, len(images), CHUNK):
         rows = slice(start, start + CHUNK)
-        x, mean = (torch.from_numpy(np.array(each[rows])) for each in (images, means))
-        mean = mean.float() / 255
-        found.append(-gaussian.log_prob(mean.permute(0, 3, 1, 2), x.permute(0, 3, 1, 2)).numpy())
-    return np.concatenate(found).astype(np.float64)
+        x = torch.from_numpy(np.array(images[rows])).permute(0, 3, 1, 2)
+        mean = torch.from_numpy(np.array(means[rows])).float() / 255
+        chunks.append(-gaussian.log_prob(mean.permute(0, 3, 1, 2), x).numpy())
+    return np.concatenate(chunks).astype(np.float64)

@@ -51,55 +51,62 @@ from genlab.evaluation.metrics import frechet, kid, two_sample
 from genlab.evaluation.metrics.fidelity import fidelity
 from genlab.evaluation.metrics.judges import SEEDS, TrainingSet, load_judges
 
-LOSSES, RATES = ("mse", "bce"), (1e-4, 1e-3, 3e-3)
+LOSSES = ("mse", "bce")
+RATES = (1e-4, 1e-3, 3e-3)
 SPACE: dict[str, tuple[tuple[Any, ...], ...]] = {
     "pythae-mlp": (LOSSES, RATES, (512, 1024, 2048), (10, 32, 128)),
     "pythae-conv": (LOSSES, RATES, (128, 64, 32, 16), (16, 64, 128)),
     "antixk": (("",), (5e-3, 1.5e-3, 5e-4), (32, 16, 64), (128, 32, 256)),
 }
 """Tuned of each baseline: loss, learning rate, width, latents; the library's own come first."""
-DRAWS, CHOOSING_DRAWS, SEARCH_DRAWS = 10_000, 5_000, 1_000
-CHOOSING_SEED, REPORTED_SEED = 1 << 30, 1 << 31  # added to the seed; only 32 bits of it count
+DRAWS = 10_000
+CHOOSING_DRAWS = 5_000
+SEARCH_DRAWS = 1_000
+# Added to the seed, of which only 32 bits count
+CHOOSING_SEED = 1 << 30
+REPORTED_SEED = 1 << 31
 VERSION = 5  # raise it where the judge changes
 MAKING = UNFINISHED / "baselines"  # our model while it trains
 
 
 class Judge:
-    """Measures outcomes against the images of the folder `data` by the classifiers of stage judges.
+    """Measure outcomes against the images of the folder `data` by the classifiers of stage judges.
 
-    judges: folder of these.
+    judges: folder of these classifiers.
     """
 
     def __init__(self, data: Path, judges: Path) -> None:
         train, val, self.test = (
             np.array(load_images(data, name)) for name in ("train", "val", "test")
         )
-        shown = TrainingSet.of_dataset(data.name, train, load_labels(data, "train"))
-        self.classifiers = load_judges(shown, judges)
+        training_set = TrainingSet.of_dataset(data.name, train, load_labels(data, "train"))
+        self.classifiers = load_judges(training_set, judges)
         self.digests = [classifier.digest for classifier in self.classifiers]
         self.features = [classifier.features(self.test) for classifier in self.classifiers]
         first = self.classifiers[0]
-        self.validation, self.n = first.features(val), min(DRAWS, len(self.test))
+        self.validation = first.features(val)
+        self.n = min(DRAWS, len(self.test))
         self.reference = frechet.train_reference(first.features(train), self.features[0], self.n)
 
     def validate(self, outcome: Outcome, seed: int, draws: int) -> Row:
-        """bits/dim on the validation split, and the distance of each sampler with the best one."""
-        first, found = self.classifiers[0], {}
+        """Measure bits/dim on the validation split and each sampler's distance to it."""
+        first = self.classifiers[0]
+        distances = {}
         for name, draw in outcome.samplers.items():
             features = first.features(draw(draws, seed + CHOOSING_SEED))
-            found[name] = frechet.distance(features, self.validation)
-        best = min(found, key=lambda name: found[name])
+            distances[name] = frechet.distance(features, self.validation)
+        best = min(distances, key=lambda name: distances[name])
         return {
             "validation_bits_per_dim": self._bits_per_dim(outcome.validation_nats),
-            "samplers": found,
+            "samplers": distances,
             "best_sampler": best,
-            "validation_frechet": found[best],
+            "validation_frechet": distances[best],
             "judges": self.digests,
             **outcome.facts,
         }
 
     def measure(self, outcome: Outcome, seed: int) -> Row:
-        """The same, and every judge's number of other draws of the best sampler."""
+        """Measure the same, and every judge's metrics of new draws of the best sampler."""
         row = self.validate(outcome, seed, CHOOSING_DRAWS)
         images = outcome.samplers[row["best_sampler"]](self.n, seed + REPORTED_SEED)
         features = [classifier.features(images) for classifier in self.classifiers]
@@ -124,7 +131,7 @@ class Judge:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Trains and measures contenders; what is measured is kept in `rows`, a file per run."""
+    """Train and measure contenders; each run's metrics are saved as a file in `rows`."""
 
     data: Path
     rows: Path
@@ -137,12 +144,13 @@ class Comparison:
         return run_baseline(settings, self.data)
 
     def row(self, settings: Settings, state: str) -> Path:
-        """Where a run's row is kept; another file for other settings, data or code."""
+        """Return the file of a run's row, which depends on settings, data and code."""
         code = [Path(module.__file__) for module in (baseline_models, baseline_runs)]
-        package, digests = Path(genlab.__file__).parent, []
+        package = Path(genlab.__file__).parent
+        digests = []
         ours = settings.contender == OURS
-        for used in ("distributions", "vae" if ours else "vae/sampling"):
-            code += sorted((package / used).rglob("*.py"))
+        for folder in ("distributions", "vae" if ours else "vae/sampling"):
+            code += sorted((package / folder).rglob("*.py"))
         if ours:
             digests.append(load_params().training_digest(self.data.name))
         digests += [sha256(file) for file in (self.data / MANIFEST_FILE, *code)]
@@ -151,52 +159,53 @@ class Comparison:
         return self.rows / f"{settings.contender}-{state}-{key}.json"
 
     def measure(self, settings: Settings, *, searching: bool = False) -> Row:
-        """Train and measure a contender, or read what is kept; a search sees no test image."""
+        """Train and measure a contender, or read its saved row; a search uses no test image."""
         path = self.row(settings, "validated" if searching else "measured")
         if not path.exists():
-            outcome, seed = self.run(settings), settings.seed
+            outcome = self.run(settings)
+            seed = settings.seed
             if searching:
-                found = self.judge.validate(outcome, seed, settings.samples)
+                row = self.judge.validate(outcome, seed, settings.samples)
             else:
-                found = self.judge.measure(outcome, seed)
-            write_json(path, {**asdict(settings), **found})
-            numbers = (found[f"validation_{name}"] for name in ("bits_per_dim", "frechet"))
-            text = "{:.3f} bits/dim, Fréchet distance {:.2f} on validation".format(*numbers)
+                row = self.judge.measure(outcome, seed)
+            write_json(path, {**asdict(settings), **row})
+            bits = f"{row['validation_bits_per_dim']:.3f} bits/dim"
+            text = f"{bits}, Fréchet distance {row['validation_frechet']:.2f} on validation"
             print(f"{settings.title}, seed {seed}: {text}", flush=True)
         return dict(read_json(path, producer_command=f"rm {path}; make bench"))
 
-    def search(self, tried: Sequence[Settings]) -> dict[Settings, list[str]]:
-        """The best settings by each validation number, and what each was chosen for."""
-        rows = [self.measure(each, searching=True) for each in tried]
+    def search(self, trials: Sequence[Settings]) -> dict[Settings, list[str]]:
+        """Find the best settings by each validation metric, and for which each was chosen."""
+        rows = [self.measure(settings, searching=True) for settings in trials]
         require_same_judges(rows)
         chosen: dict[Settings, list[str]] = {}
         for aim in ("bits_per_dim", "frechet"):
             best = int(np.argmin([row[f"validation_{aim}"] for row in rows]))
-            chosen.setdefault(tried[best], []).append(aim)
+            chosen.setdefault(trials[best], []).append(aim)
         return chosen
 
 
 def make_trials(contender: str, trials: int, seconds: float) -> list[Settings]:
-    """The library's own setting, then others of its space in a random order."""
-    own, *others = (
+    """List the library's own setting, then others of its space in a random order."""
+    default, *variants = (
         Settings(contender, *values, seconds=seconds, samples=SEARCH_DRAWS)
         for values in itertools.product(*SPACE[contender])
     )
-    return [own, *random.Random(0).sample(others, min(trials - 1, len(others)))]
+    return [default, *random.Random(0).sample(variants, min(trials - 1, len(variants)))]
 
 
 def select(only: str) -> list[str]:
-    """The contenders that the option --only names; all where it is empty."""
-    known = [OURS, *SPACE]
-    names = [name.strip() for name in only.split(",")] if only else known
+    """Parse the option --only: the named contenders, or all where it is empty."""
+    contenders = [OURS, *SPACE]
+    names = [name.strip() for name in only.split(",")] if only else contenders
     for name in names:
-        if name not in known:
-            raise GenlabError(f"--only: no contender {name!r}; known: {', '.join(known)}")
+        if name not in contenders:
+            raise GenlabError(f"--only: no contender {name!r}; known: {', '.join(contenders)}")
     return names
 
 
 def read_seeds(text: str) -> list[int]:
-    """The seeds that the option --seeds names, each once."""
+    """Parse the option --seeds: different seeds."""
     try:
         seeds = [int(seed) for seed in text.split(",")]
     except ValueError as error:
@@ -256,29 +265,34 @@ def baselines(
 
     search_seconds = search_seconds or budget(first_seed) / 10
     tried = [make_trials(name, trials, search_seconds) for name in names if name != OURS]
-    for group in tried:
-        for settings, aims in comparison.search(group).items():
+    for trials_of_one in tried:
+        for settings, aims in comparison.search(trials_of_one).items():
             chosen[replace(settings, samples=DRAWS)] = aims
 
     def measure(settings: Settings, seed: int) -> Row:
-        given = 0.0 if settings.contender == OURS else budget(seed)
-        return comparison.measure(replace(settings, seconds=given, seed=seed))
+        seconds = 0.0 if settings.contender == OURS else budget(seed)
+        return comparison.measure(replace(settings, seconds=seconds, seed=seed))
 
     measured = {settings: [measure(settings, first_seed)] for settings in chosen}
-    require_same_judges([found[0] for found in measured.values()])
-    first = {each: summarize(found, chosen[each]) for each, found in measured.items()}
-    leading = [each for each, row in first.items() if leads(row, list(first.values()))]
-    # Seed by seed, so that a machine that changes its pace does so for all.
+    require_same_judges([runs[0] for runs in measured.values()])
+    first = {settings: summarize(runs, chosen[settings]) for settings, runs in measured.items()}
+    leading = [settings for settings, row in first.items() if leads(row, list(first.values()))]
+    # Seed by seed, so that a machine that becomes slower does so for all contenders.
     for seed in other_seeds:
-        found_of = {each: measure(each, seed) for each in leading}
-        require_same_judges(list(found_of.values()))
-        for each, row in found_of.items():
-            measured[each].append(row)
-    contenders = [summarize(found, chosen[each]) for each, found in measured.items()]
-    searched = [comparison.measure(each, searching=True) for group in tried for each in group]
+        rows_of_seed = {settings: measure(settings, seed) for settings in leading}
+        require_same_judges(list(rows_of_seed.values()))
+        for settings, row in rows_of_seed.items():
+            measured[settings].append(row)
+    contenders = [summarize(runs, chosen[settings]) for settings, runs in measured.items()]
+    searched = []
+    for trials_of_one in tried:
+        for settings in trials_of_one:
+            searched.append(comparison.measure(settings, searching=True))
     trained = load_params().training_digest(data.name)
     write_json(report, describe(judge, contenders, searched, search_seconds, trained))
-    means = {each.title: row["mean"] for each, row in zip(measured, contenders, strict=True)}
+    means = {}
+    for settings, row in zip(measured, contenders, strict=True):
+        means[settings.title] = row["mean"]
     print(pd.DataFrame(means).T.to_string(float_format="{:.4g}".format))
     yield from compare(contenders)
 
@@ -286,7 +300,7 @@ def baselines(
 def describe(
     judge: Judge, rows: list[Row], searched: list[Row], search_seconds: float, params: str
 ) -> Row:
-    """The content of results/baselines.json. params: digest of those of our training."""
+    """Make the content of results/baselines.json. params: digest of our training's params."""
     keys = ("contender", *Settings.TUNED, "images_seen", "parameters")
     numbers = ("validation_bits_per_dim", "validation_frechet")
     return {
