@@ -217,7 +217,7 @@ def accept(commit: str, outcomes: Mapping[str, tuple[str, str]]) -> None:
 def read_values(root: Path, datasets: list[str]) -> Json:
     """Compute what each stage of a repository depends on: {file: {stage: {key: value}}}.
 
-    The code of `root` computes it anew; the repository's own files are not read.
+    The code of `root` computes it; the repository's own files are not read.
     """
     values: Json = {}
     for dataset in [*datasets, ""]:

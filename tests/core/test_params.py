@@ -20,6 +20,7 @@ from genlab.core.params.sections import Kind
 from genlab.experiments.definitions import apply_changes
 
 FILE = Path(__file__).resolve().parents[2] / "params.yaml"
+OLD_KEY = next(key for key in RENAMED if "." not in key)
 DEFAULTS: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text(encoding="utf-8"))
 
 
@@ -76,7 +77,7 @@ def test_the_committed_file_says_every_key() -> None:
         ({"arc_grids.latent_dim": 0}, "latent_dim", "(for arc_grids)"),
         ({"batch_size": 8001}, None, "batch_size must be <= samples_per_epoch"),
         ({"prior_heads": 5}, None, "0 or a divisor of prior_width, 96, got 5"),
-        ({"images_model.epoch_size": 1}, "epoch_size", "now called samples_per_epoch"),
+        ({f"images_model.{OLD_KEY}": 1}, OLD_KEY, f"now called {RENAMED[OLD_KEY]}"),
     ],
 )
 def test_an_error_is_one_line_with_key_value_and_range(
