@@ -47,7 +47,7 @@ OVERRIDES: Mapping[str, Any] = {
 def measure_reference(params: Params) -> dict[str, Any]:
     """Train the VAE once per seed of an attempt, and measure it as the agent's models are.
 
-    Returns the sizes of the data (`subset`, `validation`) and `metrics`, which are empty where the
+    Returns the sizes of the data (`subset`, `validation`) and `metrics`, which are empty if the
     agent's dataset holds no images of the pipeline.
     """
     agent = params.agent

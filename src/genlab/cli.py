@@ -24,7 +24,7 @@ COMMANDS = {
     "report": ("genlab.evaluation.reports.cli", "Write the reports from the result files."),
     "experiments": ("genlab.experiments.cli", "Run the documented experiments."),
 }
-"""Name -> MODULE, or MODULE:APP where its Typer app is not called `app`; and its help."""
+"""Name -> MODULE, or MODULE:APP if its Typer app is not called `app`; and its help."""
 
 
 class LazyGroup(TyperGroup):
@@ -86,10 +86,10 @@ def doctor(
         False, "--endpoints", help="Ask the language models of params.yaml a few short questions."
     ),
 ) -> None:
-    """Show what this machine has and lacks, and which job each thing affects.
+    """Show what this machine has and lacks, and what each thing is needed for.
 
-    Exit status 1 where something is missing that the pipeline cannot run without; with --endpoints,
-    where a language model of agent.planning or agent.tools does not answer.
+    The exit status is 1 if the pipeline lacks something that it needs; with --endpoints, if a
+    language model of agent.planning or agent.tools does not answer.
     """
     from genlab.core.params import load_params
     from genlab.doctor import check_endpoints, examine, format_table

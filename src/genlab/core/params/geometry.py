@@ -10,7 +10,7 @@ from genlab.core.params.flat import FlatParams
 
 
 def check_shapes(params: FlatParams, dataset: Dataset, source: str) -> None:
-    """Raise a `GenlabError` of one line where no model of `params` can be built for a dataset.
+    """Raise a `GenlabError` of one line if no model of `params` can be built for a dataset.
 
     What depends on a side that the dataset's files decide is not checked. source: the file or
     option that the error names.

@@ -37,7 +37,7 @@ def describe_idle() -> str:
 def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Params:
     """Read and check a params file. Raises a `GenlabError` of one line on any error.
 
-    complete: whether to take kinds and sizes of users' datasets, where the file leaves them open,
+    complete: whether to take kinds and sizes of users' datasets, if the file leaves them open,
     from what stage params found in their files.
     """
     values = read_yaml(path)
@@ -50,7 +50,7 @@ def load_params(path: str | Path = PARAMS_FILE, *, complete: bool = True) -> Par
 
 
 def _complete_source(section: Mapping[str, Any], name: str, results: Path) -> dict[str, Any]:
-    """Return the source of a dataset, with kind and size from stage params where it has none."""
+    """Return the source of a dataset, with kind and size from stage params if it has none."""
     source: dict[str, Any] = section["source"]
     resolved = results / str(name) / "params.json"
     if not resolved.is_file():

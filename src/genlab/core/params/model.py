@@ -1,4 +1,4 @@
-"""The typed content of params.yaml, and what each stage reads of it."""
+"""The typed content of params.yaml, and the values that each stage depends on."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Params(FlatParams):
         return validate(values, options)
 
     def digest(self, *keys: str) -> str:
-        """SHA-256 of the values of `keys` (all, where none are named)."""
+        """SHA-256 of the values of `keys`, by default of all keys."""
         values = self.model_dump()
         return digest_values({key: values[key] for key in keys} if keys else values)
 

@@ -68,7 +68,7 @@ class GridParams(_SplitParams):
 
     @property
     def weights(self) -> dict[str, float]:
-        """Relative frequency of each kind of object, 1 where `kinds` does not say otherwise."""
+        """Relative frequency of each kind of object; 1 for kinds that `kinds` lacks."""
         return {kind: self.kinds.get(kind, 1.0) for kind in get_args(Kind)}
 
 
@@ -212,7 +212,7 @@ class SourceParams(Section):
         return self
 
     def shares(self, images: ImageParams) -> dict[str, float]:
-        """Shares of the splits val and test; those of `images` where none are stated."""
+        """Fractions of the splits val and test; by default those of `images`."""
         return {
             "val": images.val_share if self.val_share is None else self.val_share,
             "test": images.test_share if self.test_share is None else self.test_share,
