@@ -15,10 +15,11 @@ from genlab.core.io import atomic_write
 
 
 def explain_item(store: Store, item_id: int) -> list[Term]:
-    """The terms of an item's score. Raises a `GenlabError` without one, or without its case."""
+    """Compute the terms of an item's score. Raises a `GenlabError` without a score or a case."""
     item = store.item(item_id)
-    [known] = [c for c in store.run(item.run_id).cases if c["case_id"] == item.case_id]
-    case = load_stored_case(store, item.run_id, known)
+    run = store.run(item.run_id)
+    [stored] = [stored for stored in run.cases if stored["case_id"] == item.case_id]
+    case = load_stored_case(store, item.run_id, stored)
     if not item.image:
         raise GenlabError(f"item {item_id} has no image: {item.failure or item.status}")
     try:
@@ -28,7 +29,7 @@ def explain_item(store: Store, item_id: int) -> list[Term]:
 
 
 def write_explanation(store: Store, item_id: int, folder: Path) -> Iterator[str]:
-    """Write an overlay per term to `folder`; yields a line on each term."""
+    """Write one overlay per term to `folder`; yields a line about each term."""
     for number, term in enumerate(explain_item(store, item_id), 1):
         name = f"{number:02d}-{label_term(term).replace(' ', '-')}.png"
         with atomic_write(folder / name) as temporary:
@@ -37,6 +38,6 @@ def write_explanation(store: Store, item_id: int, folder: Path) -> Iterator[str]
 
 
 def label_term(term: Term) -> str:
-    """The term with its score and person."""
-    parts = ["reference" if term.reference else "", term.term.replace("_", " "), term.person]
-    return " ".join(part for part in parts if part)
+    """Name a term with its score and its person."""
+    words = ["reference" if term.reference else "", term.term.replace("_", " "), term.person]
+    return " ".join(filter(None, words))

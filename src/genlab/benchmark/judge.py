@@ -1,4 +1,4 @@
-"""Stars from a vision-language model, in a separate column; never part of the score.
+"""Star ratings by a vision-language model, in a column of their own; never part of the score.
 
 The model gets the raters' rubric, so that its stars compare with theirs. Any OpenAI-compatible
 endpoint serves: OPENAI_API_KEY and OPENAI_BASE_URL are read.
@@ -60,9 +60,9 @@ MAX_ANSWER = 2000  # characters of an answer that are kept
 def estimate_cost(
     contenders: Iterable[Contender], tools: Mapping[str, ImageTool], judge: str
 ) -> float:
-    """Dollars of a case through all contenders; judge: the model that rates each image, or ""."""
+    """Estimate the dollars of one case for all contenders; judge: its model, "" for none."""
     judging = COST if judge else 0.0
-    return sum(tools[each.tool_id].needs.cost + judging for each in contenders)
+    return sum(tools[contender.tool_id].needs.cost + judging for contender in contenders)
 
 
 class Verdict(BaseModel):
@@ -74,17 +74,18 @@ class Verdict(BaseModel):
 
 
 class StarJudge:
-    """A vision-language model behind chat completions."""
+    """A vision-language model that rates images with 1 to 5 stars, by chat completions."""
 
     def __init__(self, model: str, cost: float = COST) -> None:
         """cost: estimated dollars per picture."""
         prompt = f", prompt {PROMPT}"
         rater = "".join(filter(str.isprintable, model)).lstrip(" =+@-")  # see `schema.Rater`
-        self.model, self.name = model, rater[: MAX_RATER - len(prompt)] + prompt
+        self.model = model
+        self.name = rater[: MAX_RATER - len(prompt)] + prompt
         self.needs = Needs("OPENAI_API_KEY", cost, network=True)
 
     def unavailable(self) -> str:
-        """Why it cannot be asked here; "" where it can. Endpoints other than OpenAI need no key."""
+        """Return why it cannot be used here, or "". Endpoints other than OpenAI need no key."""
         from genlab.llm.client import Client
 
         try:
@@ -94,7 +95,7 @@ class StarJudge:
         return ""
 
     async def rate(self, case: Case, picture: Path) -> Verdict:
-        """Rate `picture`, the result for `case`. Raises `ToolFailure`."""
+        """Rate the picture that a tool made for a case. Raises `ToolFailure`."""
         from genlab.llm.client import Client
 
         content = await asyncio.to_thread(_write_question, case, picture)
@@ -110,25 +111,25 @@ class StarJudge:
 
 
 def describe_unrated(items: Iterable[ItemResult]) -> list[str]:
-    """A line where pictures have no stars: how many, and the most frequent reason."""
-    asked = [item.judging for item in items if item.judging is not None]
-    reasons = Counter(judging.failure for judging in asked if judging.failure)
+    """Describe how many pictures have no stars, with the most frequent reason; [] if none."""
+    judgings = [item.judging for item in items if item.judging is not None]
+    reasons = Counter(judging.failure for judging in judgings if judging.failure)
     if not reasons:
         return []
     ((reason, _),) = reasons.most_common(1)
-    return [f"judge: {reasons.total()} of {len(asked)} pictures have no stars: {reason}"]
+    return [f"judge: {reasons.total()} of {len(judgings)} pictures have no stars: {reason}"]
 
 
 def rubric() -> str:
-    """The question, the criteria and the meaning of the stars, one per line."""
+    """Return the question, the criteria and the meaning of the stars, one per line."""
     scale = [f"{stars}: {meaning}" for stars, meaning in sorted(STARS.items(), reverse=True)]
     return "\n".join([QUESTION, CRITERIA, *scale])
 
 
 def read_verdict(answer: Completion, cost: float) -> Verdict:
-    """Find the verdict in a completion. Raises `ToolFailure` where there is none.
+    """Read the verdict of a completion. Raises `ToolFailure` where there is none.
 
-    cost: dollars that the answer cost.
+    cost: dollars that the completion cost.
     """
     if answer.refusal:
         raise ToolFailure("refused", answer.refusal, cost=cost)
@@ -142,11 +143,11 @@ def read_verdict(answer: Completion, cost: float) -> Verdict:
 
 
 def _write_question(case: Case, picture: Path) -> list[dict[str, Any]]:
-    """The message: words, template, avatars, result."""
+    """Write the message: task, template, avatars, result."""
     inputs = make_inputs(case)
-    words = TASK.format(instruction=inputs.instruction, rubric=rubric())
-    shown = [
+    task = TASK.format(instruction=inputs.instruction, rubric=rubric())
+    images = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64," + encoded.decode()}}
         for encoded in map(base64.b64encode, (*inputs.images, picture.read_bytes()))
     ]
-    return [{"type": "text", "text": words}, *shown]
+    return [{"type": "text", "text": task}, *images]

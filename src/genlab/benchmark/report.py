@@ -1,4 +1,4 @@
-"""A run as one self-contained HTML file: opens from disk and prints.
+"""Render a run as one self-contained HTML file, which opens from disk and prints.
 
 Images are inlined and downscaled. Everything from outside (cases, tools, reasons, raters)
 is escaped, and the page's policy lets it load nothing and run no script.
@@ -39,11 +39,12 @@ GOOD, FAIR = 0.75, 0.4
 
 
 def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int = 0) -> str:
-    """The report of a run as HTML. Raises a `GenlabError` where there is no such run."""
-    run, items = store.run(run_id), store.items(run_id)
+    """Render the report of a run as HTML. Raises a `GenlabError` where there is no such run."""
+    run = store.run(run_id)
+    items = store.items(run_id)
     tables = read_tables(store, run_id)
     standings = rank_contenders(tables, bootstrap=bootstrap, seed=seed)
-    found = summarize_raters(tables, bootstrap=bootstrap, seed=seed)
+    rater_statistics = summarize_raters(tables, bootstrap=bootstrap, seed=seed)
     order = [standing.contender for standing in standings]
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
     versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several
@@ -65,7 +66,8 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         words=WORDS,
         notes=[*list_notes(standings), *describe_unrated(items)],
         findings={
-            name: describe_estimate(finding) for name, finding in list_estimates(found).items()
+            name: describe_estimate(finding)
+            for name, finding in list_estimates(rater_statistics).items()
         },
         versions={name: " and ".join(values) for name, values in sorted(versions.items())},
         bootstrap=bootstrap,
@@ -76,34 +78,35 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
 
 
 def grade(score: float | None) -> str:
-    """good, fair, poor or none, as badges are coloured."""
+    """Return the class of a badge: good, fair, poor or none."""
     if score is None:
         return "none"
     return "good" if score >= GOOD else "fair" if score >= FAIR else "poor"
 
 
 def _rows(store: Store, run: Run, items: Sequence[ItemResult]) -> list[dict[str, Any]]:
-    """The cases with their images and items, in order; fault: why a case cannot be shown."""
+    """Collect the cases with their images and items; fault: why a case cannot be shown."""
     stars: dict[str, dict[str, list[int]]] = {}
     for rating in store.ratings("run_item"):
         by_context = stars.setdefault(rating.subject_hash, {})
         by_context.setdefault(rating.context, []).append(rating.stars)
     rows = []
-    for known in run.cases:
+    for stored in run.cases:
+        case_id = stored["case_id"]
         cells = []
-        for item in (item for item in items if item.case_id == known["case_id"]):
+        for item in (item for item in items if item.case_id == case_id):
             cell = {"item": item, "label": run.contenders[item.contender].label, "picture": ""}
             with suppress(GenlabError, OSError):
                 if item.image:
                     cell["picture"] = _inline(store.path.parent / item.image, SIDE)
             cells.append({**cell, "notes": _notes(item), "stars": stars.get(item.image_sha256, {})})
-        title = str(known.get("title", known["case_id"]))
-        shown = {"fault": "", "case_id": known["case_id"], "title": title, "cells": cells}
+        title = str(stored.get("title", case_id))
+        row = {"fault": "", "case_id": case_id, "title": title, "cells": cells}
         try:
-            shown |= _inline_case(load_stored_case(store, run.run_id, known))
+            row |= _inline_case(load_stored_case(store, run.run_id, stored))
         except (GenlabError, OSError) as fault:  # a run's results outlive its cases
-            shown |= {"fault": str(fault), "sources": {}}
-        rows.append(shown)
+            row |= {"fault": str(fault), "sources": {}}
+        rows.append(row)
     return rows
 
 
@@ -120,14 +123,14 @@ def _inline_case(case: Case) -> dict[str, Any]:
 
 
 def _inline(path: Path, side: int) -> str:
-    """An image file as a WebP data URI of at most `side` pixels, without metadata."""
+    """Encode an image file as a WebP data URI of at most `side` pixels, without metadata."""
     buffer = io.BytesIO()
     shrink(read_photograph(path), side).save(buffer, format="WEBP", quality=82)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def _notes(item: ItemResult) -> list[str]:
-    """Remarks of scorer and judge, and where a reused image is from."""
+    """List the remarks of scorer and judge, and the origin of a reused image."""
     lines = list(item.scoring.notes) if item.scoring else []
     if item.reused:
         lines.append(f"made in run {item.reused.run_id} for ${item.reused.cost:.2f}, reused")

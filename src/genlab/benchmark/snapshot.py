@@ -3,7 +3,7 @@
 The run with the same cases, contenders and repeats is resumed; otherwise a new one begins, which
 copies the images of earlier runs. Another version of the score scores the same images again.
 
-Private cases take no part: the outs are committed, or pushed to a remote.
+Private cases are left out: the outs are committed, or pushed to a remote.
 """
 
 import json
@@ -36,7 +36,8 @@ def write_snapshot(
     """Finish the stage's run and write its outs under `folder`; returns the standings."""
     cases, contenders, _ = choose(params)
     cases = [case for case in cases if not case.is_private]
-    runs, path = folder / "runs", folder / "data" / "benchmark" / "report.html"
+    runs = folder / "runs"
+    path = folder / "data" / "benchmark" / "report.html"
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params, reuse=True)
         run_id = find_run(store, cases, contenders, params.repeats)
@@ -61,12 +62,12 @@ def write_snapshot(
 def find_run(
     store: Store, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int
 ) -> str | None:
-    """The newest run of these cases, contenders and repeats."""
-    wanted = {case.case_id: case.digest for case in cases}
+    """Find the newest run of these cases, contenders and repeats; None without one."""
+    digests = {case.case_id: case.digest for case in cases}
     ids = {contender.contender_id for contender in contenders}
     for run in store.runs():
-        digests = {case["case_id"]: case.get("digest") for case in run.cases}
-        if (digests, set(run.contenders), run.repeats) == (wanted, ids, repeats):
+        run_digests = {case["case_id"]: case.get("digest") for case in run.cases}
+        if (run_digests, set(run.contenders), run.repeats) == (digests, ids, repeats):
             return run.run_id
     return None
 
@@ -84,17 +85,17 @@ def _headline(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_standings(standings: Iterable[Standing], items: Sequence[ItemResult]) -> dict[str, Any]:
-    """The leaderboard without seconds and dates: the same run gives the same file."""
+    """List the leaderboard without seconds and dates: the same run gives the same file."""
     rows = {}
     for standing in sorted(standings, key=lambda standing: standing.label):
-        own = [item for item in items if item.contender == standing.contender]
+        contender_items = [item for item in items if item.contender == standing.contender]
         judge = standing.stars.get("judge")
         rows[standing.label] = {
             **standing.model_dump(exclude={"contender", "title", "seconds", "stars"}),
             "judge_stars": judge.mean if judge else None,
-            # In whichever run its image was made.
-            "cost": sum(item.total_cost for item in own),
+            # Of the run in which the image was made, where it is reused.
+            "cost": sum(item.total_cost for item in contender_items),
         }
-    found = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
-    rounded: dict[str, Any] = json.loads(found, parse_float=lambda x: round(float(x), DIGITS))
+    encoded = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
+    rounded: dict[str, Any] = json.loads(encoded, parse_float=lambda x: round(float(x), DIGITS))
     return rounded

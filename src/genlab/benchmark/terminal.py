@@ -38,7 +38,10 @@ WIDTH = 160  # columns of a table that goes to a file
 def choose(
     params: BenchmarkParams, only: Sequence[str] = ()
 ) -> tuple[list[Case], list[Contender], float]:
-    """The cases with consent (a line names each other one), contenders, dollars per case."""
+    """Choose cases with consent and contenders; also return the dollars per case.
+
+    A line is printed for each case without consent.
+    """
     cases, lines = split_by_consent(load_cases(Path(params.cases).expanduser(), only))
     for line in lines:
         typer.echo(line, err=True)
@@ -48,7 +51,7 @@ def choose(
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
-    """Do a run and show it: a line for each item that ends, and a bar in a terminal."""
+    """Execute a run: a line per finished item, and a progress bar in a terminal."""
     try:
         complete(_follow(runner, run_id, again))
     except KeyboardInterrupt:
@@ -58,11 +61,13 @@ def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
 
 
 async def _follow(runner: Runner, run_id: str, again: bool) -> None:
-    run, log, console = runner.store.run(run_id), runner.log(run_id), Console()
+    run = runner.store.run(run_id)
+    log = runner.log(run_id)
+    console = Console()
     items = log.state()["items"]
     ended = {item["run_item_id"] for item in items if item["status"] in FINISHED}
-    doing = asyncio.create_task(runner.run(run_id, again=again))
-    doing.add_done_callback(lambda _: log.close("interrupted"))  # where it could not begin
+    task = asyncio.create_task(runner.run(run_id, again=again))
+    task.add_done_callback(lambda _: log.close("interrupted"))  # where the run could not begin
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("images", total=len(items))
         try:
@@ -77,27 +82,27 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
                         position = f"{len(ended)}/{len(items)}"
                         console.print(position, line, markup=False, highlight=False, soft_wrap=True)
                     progress.update(bar, completed=len(ended))
-            await doing
+            await task
         finally:
-            doing.cancel()
-            await asyncio.gather(doing, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
     for line in describe_unrated(runner.store.items(run_id)):
         typer.echo(line)
 
 
 def name_folder(runs: Path) -> str:
-    """The option that names a folder of runs in a command; "" for the default one."""
+    """Return the option that names a folder of runs in a command; "" for the default one."""
     return "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
 
 
 def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
-    """Print the leaderboard of a run (None: of all), and what people's answers say."""
+    """Print the leaderboard of a run (None: of all runs), and the statistics of raters."""
     tables = read_tables(store, run_id)
     standings = rank_contenders(tables)
-    found = summarize_raters(tables)
+    rater_statistics = summarize_raters(tables)
     if as_json:
         rows = [standing.model_dump() for standing in standings]
-        listed = {"run_id": run_id, "contenders": rows, "people": found.model_dump()}
+        listed = {"run_id": run_id, "contenders": rows, "people": rater_statistics.model_dump()}
         typer.echo(json.dumps(listed, indent=2))
         return
     table = Table(box=None, pad_edge=False)
@@ -111,12 +116,12 @@ def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False)
     unrated = describe_unrated(store.items(run_id)) if run_id else []
     for line in (*list_notes(standings), *unrated):
         typer.echo(line)
-    for name, finding in list_estimates(found).items():
+    for name, finding in list_estimates(rater_statistics).items():
         typer.echo(f"{name}: {describe_estimate(finding)}")
 
 
 def show_tools(tools: Mapping[str, ImageTool]) -> None:
-    """Print the tools, why one is not available here, and their options."""
+    """Print the tools with their options, and why a tool is not available here."""
     table = Table("tool", "title", "per image", "needs", "available", box=None, pad_edge=False)
     options = Table("--option", "meaning", "values", box=None, pad_edge=False)
     for tool in tools.values():
@@ -138,7 +143,7 @@ def show_tools(tools: Mapping[str, ImageTool]) -> None:
 
 
 def _describe(event: Mapping[str, Any]) -> str:
-    """How an item ended, in a few words."""
+    """Describe how an item ended, in a few words."""
     if event["score"] is not None:
         return f"scored {event['score']:.2f}"
     why = event["failure_kind"] or event["status"]

@@ -21,10 +21,7 @@ from genlab.core.paths import normalise_name, resolve_path
 
 MAX_PERSONS = 4  # replaced in one template, where no file of pairs says who
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp")
-MAGIC_BYTES = (
-    b"\xff\xd8\xff",
-    b"\x89PNG",
-)  # first bytes of photographs whose file name does not say so
+MAGIC_BYTES = (b"\xff\xd8\xff", b"\x89PNG")  # of photographs with another suffix or none
 UNKNOWN = Source(licence="unknown: write here what allows its use")
 COLUMNS = ("template", "face", "avatar")
 Pairs = list[tuple[int, str]]

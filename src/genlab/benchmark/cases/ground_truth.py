@@ -106,14 +106,14 @@ def check_photographs(ideal: Photograph, avatar: Photograph, stranger: Photograp
     own_distance = faces.identity_distance(ideal.face, avatar.face)
     if own_distance > faces.SAME_PERSON:
         raise GenlabError(
-            f"{avatar.path} does not show the person of {ideal.path} (distance {own_distance:.2f}, at most"
-            f" {faces.SAME_PERSON}); choose another photograph of that person"
+            f"{avatar.path} does not show the person of {ideal.path} (distance"
+            f" {own_distance:.2f}, at most {faces.SAME_PERSON}); choose another one of that person"
         )
     stranger_distance = faces.identity_distance(ideal.face, stranger.face)
     if stranger_distance < DIFFERENT:
         raise GenlabError(
-            f"{stranger.path} may show the person of {ideal.path} (distance {stranger_distance:.2f}, at least"
-            f" {DIFFERENT}); choose somebody else"
+            f"{stranger.path} may show the person of {ideal.path} (distance"
+            f" {stranger_distance:.2f}, at least {DIFFERENT}); choose somebody else"
         )
     turn = head_turn(ideal.face.landmarks)
     stranger_turn = head_turn(stranger.face.landmarks)

@@ -1,4 +1,4 @@
-"""The contract of an image tool: what it is asked, what it returns, and how it fails.
+"""The interface of an image tool: its request, its result, and its failures.
 
 A tool is a small class with `tool_id`, `title`, `needs`, `unavailable()` and `swap()`. A package
 adds one by an entry point of the group `genlab.image_tools` (`genlab.benchmark.plugins.registry`);
@@ -56,20 +56,23 @@ class ToolFailure(Exception):  # noqa: N818 - an outcome, not a bug
         passing: bool = False,
         cost: float | None = None,
     ) -> None:
-        # An error here, in somebody's tool, is an outcome itself; later it would end the run.
+        # Raised inside the tool, the error becomes its outcome; later it would end the run.
         numbers = (retry_after or 0.0, cost or 0.0)
         if kind not in KINDS or not all(0 <= number < math.inf for number in numbers):
             raise ValueError(f"ToolFailure({kind!r}, ...) must be of {', '.join(KINDS)}")
-        self.kind, self.reason = kind, one_line(reason)
-        self.retry_after, self.passing, self.cost = retry_after, passing, cost
+        self.kind = kind
+        self.reason = one_line(reason)
+        self.retry_after = retry_after
+        self.passing = passing
+        self.cost = cost
         super().__init__(f"{kind}: {self.reason}")
 
 
 @dataclass(frozen=True)
 class Option:
-    """A setting of a tool, given as text: `--option tool.name=value`.
+    """A setting of a tool, such as `--option tool.name=value`.
 
-    help: one line. choices: the values that it accepts, () = any. kind: what a text becomes.
+    help: one line. choices: the accepted values, () = any. kind: type to which text is converted.
     """
 
     help: str
@@ -90,7 +93,7 @@ class Needs:
 
 @pydantic.dataclasses.dataclass(frozen=True, config={"arbitrary_types_allowed": True})
 class Picture:
-    """An image with what is known about it; a tool may also return a plain PIL image.
+    """An image with its cost and origin; a tool may also return a plain PIL image.
 
     image: a PIL image, or the bytes of an image file; bytes are written to disk before anything
     else happens to them. cost: dollars charged, None = the estimate. model: what made it. note:
@@ -108,7 +111,7 @@ class Picture:
 
 
 class Service(Protocol):
-    """What can be unavailable: a tool or a judge."""
+    """Something that may be unavailable: a tool or a judge."""
 
     @property
     def needs(self) -> Needs:
@@ -145,9 +148,10 @@ class ImageTool(Service, Protocol):
 
 
 def check_available(service: Service) -> ToolFailure | None:
-    """Why `service` cannot be used here: `no_key` where its key is at fault, else `unavailable`.
+    """Return why a service cannot be used here, or None where it can.
 
-    One whose `unavailable` raises cannot be used either.
+    The kind is `no_key` where its key is at fault, else `unavailable`. A service whose
+    `unavailable` raises cannot be used either.
     """
     try:
         reason = str(service.unavailable() or "")
@@ -159,7 +163,7 @@ def check_available(service: Service) -> ToolFailure | None:
 
 
 def why_unavailable(service: Service) -> str:
-    """Why `service` cannot be used here, in one line; "" where it can."""
+    """Return why a service cannot be used here, in one line; "" where it can."""
     failure = check_available(service)
     return failure.reason if failure else ""
 

@@ -3,9 +3,9 @@
 `workflow` is the JSON file of ComfyUI's *Export (API)* with placeholders in its inputs: LoadImage
 nodes get `{template}`, `{avatar}` or `{avatar_2}`, text nodes `{prompt}`, samplers `{seed}`.
 
-A server answers from its cache what it did before: without a client's id it then leaves the saved
-images out of the history (ComfyUI's pull request 14939), and the files may be gone. Each request
-has an id, and a name of its own for what is saved, so that nodes that save are executed each time.
+A server answers repeated requests from its cache. Without a client's id it then leaves the saved
+images out of the history (ComfyUI's pull request 14939), and the files may be gone. So each request
+has an id and new names for saved files, which executes the nodes that save each time.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from genlab.benchmark.plugins.base import ToolFailure
-from genlab.benchmark.plugins.http import ServiceTool, pick, read_answer
+from genlab.benchmark.plugins.http import ServiceTool, find_value, read_answer
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.llm.redaction import redact
 from genlab.llm.transport import EndpointError
 
-POLL_SECONDS = (0.1, 1.0)  # first and longest pause between two looks at the history
+POLL_SECONDS = (0.1, 1.0)  # first and longest pause between two requests for the history
 CANCEL_SECONDS = 3.0
 
 
@@ -47,11 +47,11 @@ class ComfyTool(ServiceTool):
         nodes: dict[str, Any] = read_json(path, producer_command="ComfyUI's menu Export (API)")
         entries = nodes.values() if isinstance(nodes, dict) else ()
         if not entries or not all(isinstance(n, dict) and "class_type" in n for n in entries):
-            of_page = isinstance(nodes, dict) and {"nodes", "links"} <= nodes.keys()
-            found = "is a workflow of ComfyUI's page, which its API does not take"
+            fault = "is not a workflow in API format"
+            if isinstance(nodes, dict) and {"nodes", "links"} <= nodes.keys():
+                fault = "is a workflow of ComfyUI's page, which its API does not take"
             raise GenlabError(
-                f"{path} {found if of_page else 'is not a workflow in API format'}; open it in"
-                " ComfyUI and save it by the menu File, Export (API)"
+                f"{path} {fault}; open it in ComfyUI and save it by the menu File, Export (API)"
             )
         try:
             self.check(nodes)
@@ -74,19 +74,21 @@ class ComfyTool(ServiceTool):
             await self._cancel(prompt_id)
             raise
         image = self._find_saved(outputs)
-        where = {name: str(image.get(name, "")) for name in ("filename", "subfolder", "type")}
-        return (await self.look("view", params=where)).content
+        parameters = {name: str(image.get(name, "")) for name in ("filename", "subfolder", "type")}
+        return (await self.poll("view", params=parameters)).content
 
     async def _upload(self, data: bytes) -> str:
         """Upload an image; return the name that a LoadImage node takes."""
         files = {"image": (f"genlab-{uuid.uuid4().hex}.png", data, "image/png")}
-        said = await self.ask("POST", "upload/image", files=files, data={"type": "input"})
-        name = str(pick(said, "name"))
-        return f"{said['subfolder']}/{name}" if said.get("subfolder") else name
+        answer = await self.request_json(
+            "POST", "upload/image", files=files, data={"type": "input"}
+        )
+        name = str(find_value(answer, "name"))
+        return f"{answer['subfolder']}/{name}" if answer.get("subfolder") else name
 
     async def _queue(self, workflow: Mapping[str, Any]) -> str:
         try:
-            said = await self.ask(
+            answer = await self.request_json(
                 "POST", "prompt", json={"prompt": workflow, "client_id": uuid.uuid4().hex}
             )
         except EndpointError as error:
@@ -94,14 +96,15 @@ class ComfyTool(ServiceTool):
                 raise
             reason = redact(_describe_node_errors(error.body), self.secrets) or error.reason
             raise ToolFailure("error", f"the workflow is rejected: {reason}") from error
-        return str(pick(said, "prompt_id"))
+        return str(find_value(answer, "prompt_id"))
 
     async def _wait(self, prompt_id: str) -> Mapping[str, Any]:
-        """The outputs of a finished prompt. Raises `ToolFailure` where a node failed."""
+        """Wait for the outputs of a prompt. Raises `ToolFailure` where a node failed."""
         pause, longest = POLL_SECONDS
         while True:
-            history = read_answer(await self.look(f"history/{prompt_id}"), self.secrets)
-            if isinstance(history, dict) and isinstance(entry := history.get(prompt_id), dict):
+            history = read_answer(await self.poll(f"history/{prompt_id}"), self.secrets)
+            entry = history.get(prompt_id) if isinstance(history, dict) else None
+            if isinstance(entry, dict):
                 status = entry.get("status") or {}
                 if status.get("status_str") == "error":
                     reason = _describe_failure(status.get("messages"))
@@ -119,38 +122,38 @@ class ComfyTool(ServiceTool):
                 await asyncio.wait_for(self.send("POST", path, json=content), CANCEL_SECONDS)
 
     def _find_saved(self, outputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The image that the output node saved; previews of type temp do not count."""
-        found = [
+        """Find the image that the output node saved; previews of type temp do not count."""
+        saved = [
             (node, image)
             for node, result in outputs.items()
             for image in result.get("images") or ()
             if self.output in ("", node) and image.get("type") != "temp"
         ]
-        if len(found) != 1:
-            nodes = ", ".join(dict.fromkeys(node for node, _ in found)) or "none"
+        if len(saved) != 1:
+            nodes = ", ".join(dict.fromkeys(node for node, _ in saved)) or "none"
             raise ToolFailure(
                 "no_image",
-                f"the workflow saved {len(found)} images (nodes: {nodes}); name the node of one"
+                f"the workflow saved {len(saved)} images (nodes: {nodes}); name the node of one"
                 f" image by the key output of {self.tool_id}",
                 cost=self.cost,
             )
-        return dict(found[0][1])
+        return dict(saved[0][1])
 
 
 def _rename_saved(workflow: Mapping[str, Any]) -> dict[str, Any]:
-    """The workflow with another name for what each node saves."""
-    mark = uuid.uuid4().hex[:8]
+    """Return the workflow with a new name for what each node saves."""
+    suffix = uuid.uuid4().hex[:8]
     nodes = {}
     for name, node in workflow.items():
         inputs = dict(node.get("inputs") or {})
         if isinstance(inputs.get("filename_prefix"), str):
-            inputs["filename_prefix"] += f"-{mark}"
+            inputs["filename_prefix"] += f"-{suffix}"
         nodes[name] = {**node, "inputs": inputs}
     return nodes
 
 
 def _describe_node_errors(body: str) -> str:
-    """The first error of each node in the answer to a rejected workflow."""
+    """Describe the first error of each node of a rejected workflow."""
     try:
         return "; ".join(
             f"node {name} ({node['class_type']}): {fault['message']} {fault.get('details', '')}"
@@ -162,10 +165,10 @@ def _describe_node_errors(body: str) -> str:
 
 
 def _describe_failure(messages: Any) -> str:
-    """Which node failed and why, from the messages of a history entry."""
+    """Describe which node failed and why, from the messages of a history entry."""
     for message in messages if isinstance(messages, list) else ():
         if isinstance(message, list) and message[0] in ("execution_error", "execution_interrupted"):
-            said = message[1]
-            node = f"node {said.get('node_id')} ({said.get('node_type')})"
-            return f"{node}: {said.get('exception_message', message[0])}"
+            details = message[1]
+            node = f"node {details.get('node_id')} ({details.get('node_type')})"
+            return f"{node}: {details.get('exception_message', message[0])}"
     return "the workflow failed without a message"

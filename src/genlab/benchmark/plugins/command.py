@@ -1,4 +1,4 @@
-"""Kind `command`: a program of this machine that reads files and writes one image.
+"""Kind `command`: a local program that reads files and writes one image.
 
 The temporary folder holds template.png, avatar_1.png and following, prompt.txt, and case.json
 (prompt, swaps with regions and avatars, size, seed, options, paths). The program starts in the
@@ -26,7 +26,12 @@ from genlab.benchmark.plugins.base import ToolFailure
 from genlab.benchmark.plugins.configured import PLACEHOLDERS, TemplateTool
 from genlab.llm.redaction import redact
 
-PASSED = ("PATH", "HOME", "LANG", "LC_ALL")  # environment variables that every program gets
+PASSED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+)  # environment variables that every program gets
 STDERR_TAIL = 8192  # bytes
 
 
@@ -60,19 +65,26 @@ class CommandTool(TemplateTool):
         return super().unavailable()
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="genlab-") as name:
-            folder, output = Path(name), Path(name, "output.png")
+        with tempfile.TemporaryDirectory(prefix="genlab-") as temporary:
+            folder = Path(temporary)
+            output = folder / "output.png"
             names = ["template", *(f"avatar_{n}" for n in range(1, len(images)))]
             paths = [str(folder / f"{name}.png") for name in names]
             for path, image in zip(paths, images, strict=True):
                 Path(path).write_bytes(image)
             (folder / "prompt.txt").write_text(str(values["prompt"]), encoding="utf-8")
             options = {key: values[key] for key in self.accepted if key in values}
-            values |= {"folder": name, "output": str(output), "case": str(folder / "case.json")}
+            case_file = folder / "case.json"
+            values |= {
+                "folder": temporary,
+                "output": str(output),
+                "case": str(case_file),
+            }
             description = {**values, "template": paths[0], "avatars": paths[1:], "options": options}
-            (folder / "case.json").write_text(json.dumps(description, indent=2), encoding="utf-8")
-            written = [os.path.expanduser(argument) for argument in self.argv]  # before user input
-            argv = [str(argument) for argument in self.fill(written, values, paths)]
+            case_file.write_text(json.dumps(description, indent=2), encoding="utf-8")
+            # `~` is expanded before placeholders, whose values are other people's text.
+            template = [os.path.expanduser(argument) for argument in self.argv]
+            argv = [str(argument) for argument in self.fill(template, values, paths)]
             await self._run(argv, folder)
             if not output.is_file():
                 reason = f"{self.argv[0]} wrote no file to {{output}}"
@@ -82,7 +94,7 @@ class CommandTool(TemplateTool):
 
     async def _run(self, argv: list[str], folder: Path) -> None:
         """Run a program to its end; kill its process group when cancelled or done."""
-        passed = [name for name in (*PASSED, *self.env) if name in os.environ]
+        passed = [name for name in (*PASSED_VARIABLES, *self.env) if name in os.environ]
         environment = {name: os.environ[name] for name in passed} | {"TMPDIR": str(folder)}
         errors = folder / "stderr.txt"
         with errors.open("wb") as stderr:
@@ -102,8 +114,8 @@ class CommandTool(TemplateTool):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         if status != 0:
-            said = errors.read_bytes()[-STDERR_TAIL:].decode("utf-8", "replace").split("\n")
-            reason = next((line for line in reversed(said) if line.strip()), "no message")
+            lines = errors.read_bytes()[-STDERR_TAIL:].decode("utf-8", "replace").split("\n")
+            reason = next((line for line in reversed(lines) if line.strip()), "no message")
             reason = redact(f"exit status {status}: {reason}", self.secrets)
             # It may have called a paid service before it failed.
             raise ToolFailure("error", reason, cost=self.cost)

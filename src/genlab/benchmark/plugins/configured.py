@@ -1,9 +1,9 @@
-"""Tools that `tools.yaml` configures: what all kinds share. An entry of the file is the tool.
+"""Base classes of the tools that `tools.yaml` configures; an entry of the file is a tool.
 
-Placeholders such as `{prompt}` stand in the templates of requests. A string that consists of one
-becomes its value, with its type; inside a longer string the value becomes text (files as base64). A
-list item that contains `{avatar}` is repeated for each avatar; elsewhere `{avatar}` is the first
-one, and `{avatar_2}` the second. `${NAME}` is the value of an environment variable.
+The templates of requests contain placeholders such as `{prompt}`. A string that is only a
+placeholder becomes its value, with its type; within a longer string the value becomes text (files
+as base64). A list item that contains `{avatar}` is repeated for each avatar; elsewhere `{avatar}`
+is the first one, and `{avatar_2}` the second. `${NAME}` is the value of an environment variable.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from genlab.core.paths import resolve_beside
 from genlab.llm.transport import EndpointError
 
 REVISION = 2  # of the requests that this package sends; part of every tool's version
-KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same name here
+KINDS: Mapping[str, Kind] = {  # by kind of `EndpointError`; the others have the same name
     "wrong_key": "no_key",
     "forbidden": "unavailable",
     "not_found": "unavailable",
@@ -43,17 +43,17 @@ KINDS: Mapping[str, Kind] = {  # of an `EndpointError`; the others have the same
     "invalid_answer": "no_image",
 }
 # Fields that do not change the images.
-_APART = {"title", "cost", "concurrency", "timeout", "key_env"}
+_NOT_IN_VERSION = {"title", "cost", "concurrency", "timeout", "key_env"}
 PLACEHOLDERS = ("prompt", "template", "avatar", "swaps", "seed", "width", "height")
-MOST_AVATARS = 99
+MAX_AVATARS = 99
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([a-z][a-z0-9_]*)\}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class ConfiguredTool(BaseModel):
-    """A tool of `tools.yaml`: the keys of every kind. Validated with the file's folder as context.
+    """A tool of `tools.yaml`, with the keys that all kinds share.
 
-    Relative paths start in that folder.
+    It is validated with the file's folder as context, from which relative paths start.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -63,7 +63,7 @@ class ConfiguredTool(BaseModel):
         alias="id", pattern=r"^[a-z0-9][a-z0-9_]{0,47}$", description="Name of the tool."
     )
     title: str = Field(
-        default_factory=lambda known: known.get("tool_id", ""), description="What people read."
+        default_factory=lambda fields: fields.get("tool_id", ""), description="What people read."
     )
     cost: float = Field(default=0.0, ge=0, description="Estimated dollars per image.")
     concurrency: int = Field(default=2, ge=1, le=256, description="Simultaneous images.")
@@ -101,7 +101,7 @@ class ConfiguredTool(BaseModel):
         return [os.environ.get(name, "") for name in self.environment]
 
     def place(self, name: str) -> Path:
-        """Where a file that the tool names lies: relative to tools.yaml, `~` is the home folder."""
+        """Resolve a file that the tool names, relative to tools.yaml; `~` is the home folder."""
         return resolve_beside(self._folder, name)
 
     @property
@@ -111,23 +111,23 @@ class ConfiguredTool(BaseModel):
 
     @property
     def sizes(self) -> list[Size]:
-        """Sizes that the tool can process; none = any."""
+        """Sizes that the tool can process; empty: any."""
         return []
 
     @property
     def version(self) -> str:
-        """Digest of the configuration and the files that it names, without secrets."""
-        config = self.model_dump(exclude=_APART, by_alias=True)
+        """Digest of the configuration and of the files that it names, without secrets."""
+        config = self.model_dump(exclude=_NOT_IN_VERSION, by_alias=True)
         files = {}
         for name in self.files:
             path = self.place(name)
             if path.is_file():
-                found = path.stat()
-                files[name] = _sha256(path, found.st_ctime_ns, found.st_size)
+                status = path.stat()
+                files[name] = _sha256(path, status.st_ctime_ns, status.st_size)
         return digest_values({"revision": REVISION, "entry": config, "files": files})[:12]
 
     def unavailable(self) -> str:
-        """Which environment variables are missing; "" where none is."""
+        """Return which environment variables are missing; "" where none is."""
         missing = [name for name in self.environment if not os.environ.get(name)]
         return f"{', '.join(missing)} is not set; tool {self.tool_id} needs it" if missing else ""
 
@@ -168,8 +168,12 @@ class TemplateTool(ConfiguredTool):
 
     @property
     def accepted(self) -> Mapping[str, Option]:
-        own = {k: Option(f"default {v}", kind=type(v)) for k, v in self.options.items()}
-        return {**super().accepted, "seed": Option("seed of {seed}; random by default"), **own}
+        options = {
+            name: Option(f"default {default}", kind=type(default))
+            for name, default in self.options.items()
+        }
+        seed = Option("seed of {seed}; random by default")
+        return {**super().accepted, "seed": seed, **options}
 
     def check(self, template: Any) -> None:
         """Raise `ValueError` for an unknown placeholder."""
@@ -184,19 +188,21 @@ class TemplateTool(ConfiguredTool):
             **options,
             "seed": int(seed) if seed.isdigit() else seed,
             "prompt": options.get("prompt") or self.prompt or inputs.instruction,
-            **{"swaps": inputs.swaps, "width": width, "height": height},
+            "swaps": inputs.swaps,
+            "width": width,
+            "height": height,
         }
         return Picture(await self.request(inputs.images, values), note=f"seed {values['seed']}")
 
     async def request(self, images: Sequence[bytes], values: dict[str, Any]) -> bytes:
-        """The image file that the tool makes. Raises `ToolFailure` or `EndpointError`.
+        """Request the image file. Raises `ToolFailure` or `EndpointError`.
 
         images: PNG files, the template first; values: placeholders that are no image.
         """
         raise NotImplementedError
 
     def fill(self, template: Any, values: Mapping[str, Any], images: Sequence[Any]) -> Any:
-        """A template with its placeholders replaced. Raises `ToolFailure` for a missing avatar."""
+        """Fill a template's placeholders. Raises `ToolFailure` for a missing avatar."""
         try:
             return fill_placeholders(template, {**values, "template": images[0]}, images[1:])
         except KeyError as error:
@@ -204,19 +210,24 @@ class TemplateTool(ConfiguredTool):
 
 
 def tool_failure(error: EndpointError, cost: float) -> ToolFailure:
-    """An endpoint's error as an outcome. cost: what a charged request without an image costs."""
+    """Convert an endpoint's error to an outcome. cost: dollars, if the request was charged."""
     kind: Any = KINDS.get(error.kind, error.kind)
-    charged, wait = cost if error.charged else None, error.retry_after
-    return ToolFailure(kind, error.reason, retry_after=wait, passing=error.transient, cost=charged)
+    return ToolFailure(
+        kind,
+        error.reason,
+        retry_after=error.retry_after,
+        passing=error.transient,
+        cost=cost if error.charged else None,
+    )
 
 
-def check_placeholders(value: Any, known: Collection[str]) -> None:
-    """Raise `ValueError` where `value` contains a placeholder that is none of `known`."""
+def check_placeholders(value: Any, names: Collection[str]) -> None:
+    """Raise `ValueError` where `value` contains a placeholder that is not one of `names`."""
     try:
-        fill_placeholders(value, dict.fromkeys(known, ""), [""] * MOST_AVATARS)
+        fill_placeholders(value, dict.fromkeys(names, ""), [""] * MAX_AVATARS)
     except KeyError as error:
         [name] = error.args
-        fix = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+        fix = did_you_mean(name, names) or f"; there are {', '.join(names)}"
         raise ValueError(f"{{{name}}} is not a placeholder{fix}") from error
 
 
@@ -229,46 +240,48 @@ def fill_placeholders(value: Any, values: Mapping[str, Any], avatars: Sequence[A
     numbered = {f"avatar_{number}": avatar for number, avatar in enumerate(avatars, 1)}
 
     def replace(value: Any, avatar: Any) -> Any:
-        known = {**values, "avatar": avatar, **numbered}
+        replacements = {**values, "avatar": avatar, **numbered}
         if isinstance(value, str):
-            whole = _PLACEHOLDER.fullmatch(value)
-            if whole:
-                return known[whole[1]]
-            return _PLACEHOLDER.sub(lambda found: _text(known[found[1]]), value)
+            placeholder = _PLACEHOLDER.fullmatch(value)
+            if placeholder:
+                return replacements[placeholder[1]]
+            return _PLACEHOLDER.sub(lambda match: _to_text(replacements[match[1]]), value)
         if isinstance(value, Mapping):
             return {key: replace(item, avatar) for key, item in value.items()}
         if isinstance(value, list):
-            own = [avatars if _has_avatar(item) else [avatar] for item in value]
-            pairs = zip(value, own, strict=True)
-            return [replace(item, each) for item, repeated in pairs for each in repeated]
+            filled = []
+            for item in value:
+                item_avatars = avatars if _has_avatar(item) else [avatar]
+                filled += [replace(item, item_avatar) for item_avatar in item_avatars]
+            return filled
         return value
 
     return replace(value, avatars[0])
 
 
 def variables(text: str) -> list[str]:
-    """The names of the environment variables in `text`."""
+    """Find the names of the environment variables in a text."""
     return list(dict.fromkeys(_VARIABLE.findall(text)))
 
 
 def expand(text: str) -> str:
     """Replace each `${NAME}` by the environment variable's value; unset ones become empty."""
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), text)
+    return _VARIABLE.sub(lambda match: os.environ.get(match[1], ""), text)
 
 
 def to_base64(data: bytes) -> str:
-    """`data` as base64 text."""
+    """Encode bytes as base64 text."""
     return base64.b64encode(data).decode("ascii")
 
 
 def _has_avatar(item: Any) -> bool:
-    """Whether a list item contains `{avatar}`, outside of lists in it."""
+    """Whether a list item contains `{avatar}` outside of lists within it."""
     if isinstance(item, Mapping):
         return any(map(_has_avatar, item.values()))
     return isinstance(item, str) and "avatar" in _PLACEHOLDER.findall(item)
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, bytes):
         return to_base64(value)
     return value if isinstance(value, str) else json.dumps(value)
@@ -276,8 +289,8 @@ def _text(value: Any) -> str:
 
 @lru_cache(maxsize=128)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
-    """As `sha256`, which takes long for weights, and the app asks at each click.
+    """Cache `sha256`, which takes long for model weights: the app asks for it at each click.
 
-    _changed: when the inode did, which nobody can set, unlike the time of modification.
+    _changed: time of the inode's last change, which cannot be set, unlike that of the content's.
     """
     return sha256(path)

@@ -1,4 +1,4 @@
-"""Tools behind an address, and the kind `http`: any service with one request per image.
+"""Tools that are HTTP services, and the kind `http`: any service with one request per image.
 
 The service takes a case and answers with an image: a file, base64, a data URL, or an address.
 
@@ -22,7 +22,7 @@ from genlab.benchmark.plugins.configured import TemplateTool, expand, to_base64,
 from genlab.llm.redaction import excerpt
 from genlab.llm.transport import EndpointError, is_url, send_request
 
-FETCH_WAITS = (1.0, 4.0, 16.0)  # seconds between tries to fetch an image that an answer names
+FETCH_WAITS = (1.0, 4.0, 16.0)  # seconds between attempts to fetch a linked image
 ANSWER_BYTES = MAX_BYTES * 4 // 3 + (1 << 20)  # an image as base64 with JSON around it
 
 
@@ -36,7 +36,7 @@ Url = Annotated[str, AfterValidator(_check_url)]
 
 
 class ServiceTool(TemplateTool):
-    """A tool behind an address."""
+    """A tool that is an HTTP service."""
 
     url: Url = Field(min_length=1, description="Address; ${NAME} is an environment variable.")
     headers: dict[str, str] = Field(default={}, description="Headers, likewise.")
@@ -64,12 +64,12 @@ class ServiceTool(TemplateTool):
         limits: dict[str, Any] = {"max_bytes": ANSWER_BYTES, "secrets": self.secrets}
         return await send_request(method, url, headers=headers, **limits, **content)
 
-    async def ask(self, method: str, path: str = "", **content: Any) -> Any:
-        """Send a request; return the JSON of the answer. Raises `EndpointError`."""
+    async def request_json(self, method: str, path: str = "", **content: Any) -> Any:
+        """Send a request and return the JSON of the answer. Raises `EndpointError`."""
         return read_answer(await self.send(method, path, **content), self.secrets)
 
-    async def look(self, path: str, **content: Any) -> httpx2.Response:
-        """GET a path; again after passing faults, since the service goes on meanwhile."""
+    async def poll(self, path: str, **content: Any) -> httpx2.Response:
+        """GET a path, and repeat it after transient faults: the service keeps working meanwhile."""
         return await _repeat(lambda: self.send("GET", path, **content))
 
 
@@ -107,38 +107,38 @@ class HttpTool(ServiceTool):
             content = {"files": _multipart(self.fill(self.form, values, images))}
         if not self.image:
             return (await self.send(self.method, **content)).content
-        value = pick(await self.ask(self.method, **content), self.image)
-        return await image_bytes(value, expand(self.url), self.image_hosts, self.secrets)
+        value = find_value(await self.request_json(self.method, **content), self.image)
+        return await read_image(value, expand(self.url), self.image_hosts, self.secrets)
 
 
 def read_answer(response: httpx2.Response, secrets: Collection[str]) -> Any:
-    """The JSON of an answer. Raises `EndpointError`."""
+    """Parse the JSON of an answer. Raises `EndpointError`."""
     try:
         return json.loads(response.content)
     except (ValueError, RecursionError) as error:
-        shown = excerpt(response.text[:1000], secrets)
-        raise EndpointError("invalid_answer", f"the answer is not JSON: {shown}") from error
+        quote = excerpt(response.text[:1000], secrets)
+        raise EndpointError("invalid_answer", f"the answer is not JSON: {quote}") from error
 
 
-def pick(content: Any, path: str) -> Any:
-    """The value at a path such as `data.0.b64_json`. Raises `EndpointError` where there is none."""
+def find_value(content: Any, path: str) -> Any:
+    """Find the value at a path such as `data.0.b64_json`. Raises `EndpointError` without one."""
     value = content
     for step in path.split("."):
         try:
             value = value[int(step)] if isinstance(value, list) else value[step]
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            shown = excerpt(str(content))
-            raise EndpointError("invalid_answer", f"no {path} in the answer: {shown}") from error
+            quote = excerpt(str(content))
+            raise EndpointError("invalid_answer", f"no {path} in the answer: {quote}") from error
     return value
 
 
-async def image_bytes(
+async def read_image(
     value: object, url: str, hosts: Collection[str], secrets: Collection[str]
 ) -> bytes:
-    """The image file that an answer's text contains or names.
+    """Return the image file that the text of an answer contains or links to.
 
-    url: where the answer is from; an address in it must be on the same host or one of `hosts`,
-    and it is fetched without headers. Raises `EndpointError`.
+    url: of the request; a link in the answer must point to the same host or one of `hosts`, and is
+    fetched without headers. Raises `EndpointError`.
     """
     if not isinstance(value, str) or not value:
         kind = type(value).__name__
@@ -150,29 +150,31 @@ async def image_bytes(
     try:
         return base64.b64decode("".join(value.split()), validate=True)
     except ValueError as error:
-        shown = excerpt(value, secrets, 60)
-        raise EndpointError("invalid_answer", f"not base64 ({error}): {shown!r}") from error
+        quote = excerpt(value, secrets, 60)
+        raise EndpointError("invalid_answer", f"not base64 ({error}): {quote!r}") from error
 
 
 async def _fetch(address: str, url: str, hosts: Collection[str], secrets: Collection[str]) -> bytes:
-    shown = excerpt(address.partition("?")[0], secrets, 120)
-    own, other = urlsplit(url), urlsplit(address if is_url(address) else "")
-    unsafe = (own.scheme, other.scheme) == ("https", "http")
-    if other.hostname not in (own.hostname, *hosts) or unsafe:
-        reason = f"the image is at {shown}, which is not fetched; add its host to image_hosts"
+    printable = excerpt(address.partition("?")[0], secrets, 120)
+    service = urlsplit(url)
+    link = urlsplit(address if is_url(address) else "")
+    loses_encryption = (service.scheme, link.scheme) == ("https", "http")
+    if link.hostname not in (service.hostname, *hosts) or loses_encryption:
+        reason = f"the image is at {printable}, which is not fetched; add its host to image_hosts"
         raise EndpointError("invalid_answer", reason)
     limits: dict[str, Any] = {"max_bytes": MAX_BYTES, "secrets": secrets}
     try:
         return (await _repeat(lambda: send_request("GET", address, **limits))).content
     except EndpointError as error:
-        reason = f"the image at {shown} cannot be fetched: {error.reason}"
+        reason = f"the image at {printable} cannot be fetched: {error.reason}"
         failure = EndpointError("unreachable" if error.transient else "invalid_answer", reason)
-        failure.transient, failure.charged = False, True  # the answer that names it is paid for
+        failure.transient = False
+        failure.charged = True  # the answer that names the image is paid for
         raise failure from error
 
 
 async def _repeat(request: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.Response:
-    """The answer to a request, sent again after passing faults."""
+    """Send a request, and repeat it after transient faults."""
     for wait in FETCH_WAITS:
         try:
             return await request()
@@ -184,14 +186,14 @@ async def _repeat(request: Callable[[], Awaitable[httpx2.Response]]) -> httpx2.R
 
 
 def _multipart(filled: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The parts of a multipart request: bytes become files, a list one field per item.
+    """Make the parts of a multipart request: bytes become files, a list one field per item.
 
     A list of objects, such as `{swaps}`, is one field of JSON.
     """
     parts: list[tuple[str, Any]] = []
     for name, value in filled.items():
-        listed = isinstance(value, list) and not any(isinstance(one, dict) for one in value)
-        for item in value if listed else [value]:
+        is_list = isinstance(value, list) and not any(isinstance(item, dict) for item in value)
+        for item in value if is_list else [value]:
             if isinstance(item, bytes):
                 parts.append((name, (f"{name}.png", item, "image/png")))
             else:

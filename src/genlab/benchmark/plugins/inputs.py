@@ -1,4 +1,4 @@
-"""What a tool sends for a case: PNG files and an instruction that says who becomes whom."""
+"""The content of a request for a case: PNG files and an instruction that says who becomes whom."""
 
 import io
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from PIL import Image
 from genlab.benchmark.cases import Case
 
 Size = tuple[int, int]
-BORDER = (128, 128, 128)  # models keep a plain border better than a mirrored one
+BORDER = (128, 128, 128)  # models preserve a plain border better than a mirrored one
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def make_inputs(case: Case, sizes: Sequence[Size] = ()) -> Inputs:
         buffer = io.BytesIO()
         image.save(buffer, "PNG", compress_level=3)
         images.append(buffer.getvalue())
-    words = write_instruction(swaps, template.size, canvas.size)
-    return Inputs(case.title, images, canvas.size, swaps, words)
+    instruction = write_instruction(swaps, template.size, canvas.size)
+    return Inputs(case.title, images, canvas.size, swaps, instruction)
 
 
 def write_instruction(
     swaps: Sequence[dict[str, Any]], size: Size, canvas: Size | None = None
 ) -> str:
-    """The task in words, for a model that sees the images.
+    """Write the task for a model that sees the images.
 
     size: width and height of the template, which lies in the middle of image 1, of size `canvas`.
     """
@@ -85,8 +85,10 @@ def write_instruction(
 
 
 def letterbox(size: Size, canvas: Size) -> tuple[int, int, int, int]:
-    """The box (left, top, right, bottom) of an image of `size` in the middle of a canvas."""
+    """Fit an image of `size` into the middle of a canvas: left, top, right, bottom."""
     scale = min(canvas[0] / size[0], canvas[1] / size[1])
-    width, height = round(size[0] * scale), round(size[1] * scale)
-    left, top = (canvas[0] - width) // 2, (canvas[1] - height) // 2
+    width = round(size[0] * scale)
+    height = round(size[1] * scale)
+    left = (canvas[0] - width) // 2
+    top = (canvas[1] - height) // 2
     return left, top, left + width, top + height

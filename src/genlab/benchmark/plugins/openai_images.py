@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.plugins.base import Option, Picture, ToolFailure
 from genlab.benchmark.plugins.configured import ConfiguredTool, tool_failure
-from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, image_bytes
+from genlab.benchmark.plugins.http import ANSWER_BYTES, Url, read_image
 from genlab.benchmark.plugins.inputs import Inputs, Size
 from genlab.core.errors import GenlabError
 from genlab.llm.client import NO_KEY, Client, is_openai
@@ -25,13 +25,13 @@ RESERVED = ("model", "image", "prompt", "size", "n", "quality", "input_fidelity"
 WITHOUT_FIDELITY = ("gpt-image-1-mini", "gpt-image-2")
 # These always answer with base64 and reject `response_format`.
 GPT_IMAGES = ("gpt-image", "chatgpt-image")
-# Of OpenAI as of March 2026, by the start of the model's name: dollars per million tokens of text
-# in, image in, image out.
+# Dollars per million tokens of text input, image input and image output, as of March 2026, by the
+# start of the model's name.
 PRICES: Mapping[str, tuple[float, float, float]] = {
     "gpt-image-1.5": (5.0, 8.0, 32.0),
     "chatgpt-image-latest": (5.0, 8.0, 32.0),
 }
-RETIRED = {"dall-e-3": "May 2026"}  # of OpenAI
+RETIRED = {"dall-e-3": "May 2026"}  # models that OpenAI no longer offers
 
 
 class OpenAITool(ConfiguredTool):
@@ -62,8 +62,8 @@ class OpenAITool(ConfiguredTool):
     @field_validator("size")
     @classmethod
     def _sizes(cls, size: str | list[str]) -> str | list[str]:
-        for one in [size] if isinstance(size, str) else size:
-            if not re.fullmatch(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}", one):
+        for text in [size] if isinstance(size, str) else size:
+            if not re.fullmatch(r"[1-9][0-9]{1,4}x[1-9][0-9]{1,4}", text):
                 raise PydanticCustomError("size", "Input must be such as 1024x1024")
         return size
 
@@ -107,7 +107,8 @@ class OpenAITool(ConfiguredTool):
 
     async def make(self, inputs: Inputs, options: Mapping[str, Any]) -> Picture:
         model = options.get("model") or self.model
-        key, client = os.environ.get(self.key_env, ""), self._connect()
+        key = os.environ.get(self.key_env, "")
+        client = self._connect()
         if model in RETIRED and is_openai(client.base_url):
             raise ToolFailure(
                 "retired",
@@ -119,22 +120,23 @@ class OpenAITool(ConfiguredTool):
         cost = None if self.base_url else _compute_cost(model, answer.usage)
         try:
             value = answer.image.get("b64_json") or answer.image.get("url")
-            data = await image_bytes(value, client.base_url, self.image_hosts, [key])
+            data = await read_image(value, client.base_url, self.image_hosts, [key])
         except EndpointError as error:  # charged as any other answer
             raise tool_failure(error, self.cost if cost is None else cost) from error
         return Picture(data, cost, model, canvas=inputs.size)
 
     def _make_request(self, inputs: Inputs, options: Mapping[str, Any]) -> dict[str, Any]:
-        model, words = options["model"], inputs.instruction
+        model = options["model"]
+        instruction = inputs.instruction
         if self.method == "generate":
             count = len(inputs.swaps)
             persons = "a person" if count == 1 else f"{count} persons"
-            words = f"A photograph of {persons}, faces clearly visible. {inputs.title}."
+            instruction = f"A photograph of {persons}, faces clearly visible. {inputs.title}."
         request: dict[str, Any] = {
             "model": model,
             "n": 1,
             "size": f"{inputs.size[0]}x{inputs.size[1]}",
-            "prompt": options.get("prompt") or self.prompt or words,
+            "prompt": options.get("prompt") or self.prompt or instruction,
             "extra_body": dict(self.extra),
         }
         if quality := options.get("quality", self.quality):
@@ -156,16 +158,16 @@ class OpenAITool(ConfiguredTool):
 
 
 def _compute_cost(model: str, usage: Any) -> float | None:
-    """Dollars by the counted tokens; None where counts or prices are unknown."""
-    price = next((PRICES[name] for name in PRICES if model.startswith(name)), None)
+    """Compute dollars from the counted tokens; None where counts or prices are unknown."""
+    prices = next((PRICES[name] for name in PRICES if model.startswith(name)), None)
     try:
         details = usage["input_tokens_details"]
         counts = (details["text_tokens"], details["image_tokens"], usage["output_tokens"])
     except (KeyError, TypeError):
         return None
-    if price is None or not all(type(count) is int and count >= 0 for count in counts):
+    if prices is None or not all(type(count) is int and count >= 0 for count in counts):
         return None
-    dollars: float = sum(count * each for count, each in zip(counts, price, strict=True))
+    dollars: float = sum(count * price for count, price in zip(counts, prices, strict=True))
     return dollars / 1e6
 
 

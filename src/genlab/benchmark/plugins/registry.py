@@ -1,4 +1,4 @@
-"""Where image tools come from: genlab, installed packages, `tools.yaml`; contenders from tools."""
+"""Registry of image tools: built-in, from installed packages, and from `tools.yaml`."""
 
 import functools
 import math
@@ -30,7 +30,7 @@ TOOLS_FILE = Path("runs/tools.yaml")
 INIT = "genlab benchmark tools --init"
 BUILT_IN: tuple[ImageTool, ...] = (LOCAL, GPT, DALLE3, *CONTROLS)
 KINDS = (OpenAITool, HttpTool, CommandTool, ComfyTool)
-SECRET = frozenset({"key_env", "headers"})  # never quoted: somebody may have pasted a key
+SECRET = frozenset({"key_env", "headers"})  # fields never quoted: somebody may have pasted a key
 _TOOL_ID = re.compile(r"[a-z0-9][a-z0-9_]{0,47}")  # also the name of a folder
 
 
@@ -45,10 +45,10 @@ class ToolsFile(BaseModel):
 
 
 def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
-    """All tools by id: built-in, installed, and those of a YAML file.
+    """Load all tools by id: built-in, installed, and those of a YAML file.
 
-    config: `runs/tools.yaml`, if it exists, where None. Raises a `GenlabError` that names the
-    package or file of a tool that breaks the contract, and of an id that two tools share.
+    config: the YAML file; None: `runs/tools.yaml`, if it exists. Raises a `GenlabError` that
+    names the package or file of a tool that breaks the interface, and of a duplicate id.
     """
     tools = {tool.tool_id: tool for tool in BUILT_IN}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -66,7 +66,7 @@ def load_tools(config: Path | None = None) -> dict[str, ImageTool]:
 
 
 def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[ImageTool]:
-    """The tools of these ids, each once. Raises a `GenlabError` for an unknown id."""
+    """Return the tools of these ids, each once. Raises a `GenlabError` for an unknown id."""
     for name in names:
         if name not in tools:
             fix = f"{did_you_mean(name, tools)}; list them with: genlab benchmark tools"
@@ -77,75 +77,85 @@ def choose_tools(tools: Mapping[str, ImageTool], names: Sequence[str]) -> list[I
 def make_contenders(
     tools: Sequence[ImageTool], options: Mapping[str, Mapping[str, Any]]
 ) -> list[Contender]:
-    """Contenders of tools with options by tool id; a list of values makes one contender of each.
+    """Make contenders of tools with options by tool id; of a list, one for each value.
 
     A repeated value counts once. Raises a `GenlabError` for an option that a tool does not accept.
     """
     contenders = {}
     for tool in tools:
-        given = options.get(tool.tool_id, {})
-        lists = [value if isinstance(value, list) else [value] for value in given.values()]
+        tool_options = options.get(tool.tool_id, {})
+        lists = [value if isinstance(value, list) else [value] for value in tool_options.values()]
         for values in product(*lists):
-            chosen = convert_options(tool, dict(zip(given, values, strict=True)))
-            model = getattr(tool, "model", None)
-            model = chosen.get("model") or (model(chosen) if callable(model) else model) or ""
-            about = {"title": tool.title, "model": str(model), "version": tool_version(tool)}
-            contender = Contender(tool_id=tool.tool_id, options=chosen, **about)
+            chosen = convert_options(tool, dict(zip(tool_options, values, strict=True)))
+            model = chosen.get("model") or getattr(tool, "model", None)
+            if callable(model):
+                model = model(chosen)
+            contender = Contender(
+                tool_id=tool.tool_id,
+                options=chosen,
+                title=tool.title,
+                model=str(model or ""),
+                version=tool_version(tool),
+            )
             contenders[contender.contender_id] = contender
     return [*contenders.values()]
 
 
 def tool_version(tool: ImageTool) -> str:
-    """The tool's `version`, or that of its installed package; "" without either."""
-    if own := getattr(tool, "version", ""):
-        return str(own)
+    """Return the tool's `version`, else that of its installed package, else ""."""
+    version_of_tool = getattr(tool, "version", "")
+    if version_of_tool:
+        return str(version_of_tool)
     package = type(tool).__module__.partition(".")[0]
     return " ".join(f"{p} {version(p)}" for p in _installed().get(package, ()))
 
 
-_installed = functools.cache(packages_distributions)  # it reads the lists of all files
+_installed = functools.cache(packages_distributions)  # which reads the file lists of all packages
 
 
 def convert_options(tool: ImageTool, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options, texts as numbers where a number is expected, if `tool` accepts them.
+    """Check the options of a tool, and convert text to numbers where the tool expects them.
 
-    Raises a `GenlabError`: a misspelt option would be paid for with its default.
+    Raises a `GenlabError`: a misspelt option would silently cost money with its default.
     """
-    known = tool.needs.options
-    if known is None:
+    accepted = tool.needs.options
+    if accepted is None:
         return dict(options)
-    checked = dict(options)
+    converted = dict(options)
     for name, value in options.items():
-        if name not in known:
-            fix = did_you_mean(name, known) or f"; it accepts {', '.join(known) or 'none'}"
+        if name not in accepted:
+            fix = did_you_mean(name, accepted) or f"; it accepts {', '.join(accepted) or 'none'}"
             raise GenlabError(f"{tool.tool_id} has no option {name[:60]!r}{fix}")
-        if known[name].choices and str(value) not in known[name].choices:
+        choices = accepted[name].choices
+        if choices and str(value) not in choices:
             raise GenlabError(
-                f"option {name} of {tool.tool_id} must be {' or '.join(known[name].choices)},"
+                f"option {name} of {tool.tool_id} must be {' or '.join(choices)},"
                 f" got {str(value)[:60]!r}"
             )
-        kind = known[name].kind
+        kind = accepted[name].kind
         try:
-            checked[name] = kind(value) if isinstance(value, str) else value
-            if isinstance(checked[name], float) and not math.isfinite(checked[name]):
+            converted[name] = kind(value) if isinstance(value, str) else value
+            if isinstance(converted[name], float) and not math.isfinite(converted[name]):
                 raise ValueError("no number of JSON")
         except ValueError as error:
             fault = f"must be {kind.__name__} as its default, and finite, got {str(value)[:60]!r}"
             raise GenlabError(f"option {name} of {tool.tool_id} {fault}") from error
-    return checked
+    return converted
 
 
 def read_tools(path: Path) -> list[ConfiguredTool]:
-    """The tools of a YAML file. Raises a `GenlabError` that names file, entry, key and fix."""
+    """Read the tools of a YAML file. Raises a `GenlabError` that names file, entry, key and fix."""
     if not path.exists():
         raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
     try:
         return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
     except (ValidationError, GenlabError) as error:
-        known = {f.alias or key for kind in KINDS for key, f in kind.model_fields.items()}
-        fault = error if isinstance(error, GenlabError) else to_genlab_error(error, path, known)
-        line, places = str(fault), (fault.key or "").split(".")
-        if len(places) < 4 or SECRET.intersection(places):  # not of one field, or of a secret one
+        keys = {field.alias or key for kind in KINDS for key, field in kind.model_fields.items()}
+        fault = error if isinstance(error, GenlabError) else to_genlab_error(error, path, keys)
+        line = str(fault)
+        key_path = (fault.key or "").split(".")
+        is_one_field = len(key_path) >= 4
+        if not is_one_field or SECRET.intersection(key_path):
             line = re.sub(r"(column \d+): .*|, got .*", r"\1", line)
         raise GenlabError(redact(line), key=fault.key, path=path, fix=fault.fix) from error
 
@@ -166,7 +176,7 @@ def _add(tools: dict[str, ImageTool], origin: str, tool: ImageTool) -> None:
 
 
 def _load(point: EntryPoint, origin: str) -> ImageTool:
-    """The tool of an installed package, if it fulfils the contract."""
+    """Load the tool of an installed package. Raises a `GenlabError` for a broken interface."""
     try:
         tool: object = point.load()()
         if not isinstance(tool, ImageTool) or not isinstance(tool.needs, Needs):

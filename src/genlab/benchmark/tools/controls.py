@@ -1,9 +1,9 @@
-"""Control tools, whose rank on a leaderboard is known, and pictures that validate the scores.
+"""Control tools, whose rank on a leaderboard is known in advance, and pictures to validate scores.
 
 `control_untouched` returns the template and scores 0. `control_wrong_person` swaps in somebody
-else. `control_pasted` pastes a rectangle. `control_blurred` blurs the right swap, in three
-strengths. `control_low_contrast` and `control_pasted_faded` return the local swap and the pasted
-rectangle with less contrast over the whole picture, and belong where these do.
+else. `control_pasted` pastes a rectangle. `control_blurred` blurs a correct swap, in three
+strengths. `control_low_contrast` and `control_pasted_faded` are the local swap and the pasted
+rectangle with less contrast over the whole picture, and should rank where these do.
 """
 
 import io
@@ -33,13 +33,13 @@ from genlab.benchmark.tools.face_tool import (
 from genlab.benchmark.tools.local import lay_over, swap_locally
 from genlab.core.errors import GenlabError
 
-GROWN = 1.25  # a pasted rectangle over the detector's box
+GROWTH = 1.25  # size of a pasted rectangle relative to the detector's box
 STRENGTHS = {1: 0.02, 2: 0.03, 3: 0.045}  # Gaussian sigma of the blur, in widths of the face
-STRANGER = 0.60  # embedding distance from which somebody is surely somebody else
+STRANGER = 0.60  # embedding distance from which two faces are certainly different persons
 
 
 def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
-    """`image` with the avatar's box, grown by a quarter, laid over that of the face `target`."""
+    """Paste the avatar's box, grown by a quarter, over that of the face `target`."""
     left, top, right, bottom = _grow(target, image)
     a, b, c, d = _grow(source, avatar)
     piece = PIL.Image.fromarray(avatar[b:d, a:c]).resize((right - left, bottom - top))
@@ -49,13 +49,13 @@ def paste(image: Image, target: Face, avatar: Image, source: Face) -> Image:
 
 
 def blur(image: Image, face: Face, strength: int) -> Image:
-    """`image` with the face blurred by a Gaussian of `STRENGTHS[strength]` widths of it."""
+    """Blur a face by a Gaussian of `STRENGTHS[strength]` widths of the face."""
     soft = cv2.GaussianBlur(image, (0, 0), STRENGTHS[strength] * jaw_width(face.landmarks))
     return blend_images(soft, image, soft_face_mask(face.landmarks, image, FOREHEAD))
 
 
 def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
-    """The template of `case` with rectangles pasted."""
+    """Paste the avatars' rectangles into the template of a case."""
     image = np.asarray(case.open_template())
     for target, avatar in find_pairs(case):
         image = paste(image, target, *avatar)
@@ -63,7 +63,7 @@ def paste_avatars(case: Case, options: Mapping[str, Any]) -> Image:
 
 
 def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
-    """The local swap of `case` with blurred faces; option `strength`."""
+    """Blur the faces of the local swap of a case; option `strength`."""
     strength = int(options.get("strength", 2))
     image = swap_locally(case, {})
     for target, _ in find_pairs(case):
@@ -72,26 +72,27 @@ def blur_swap(case: Case, options: Mapping[str, Any]) -> Image:
 
 
 def fade_swap(case: Case, options: Mapping[str, Any]) -> Image:
-    """The local swap of `case` with less contrast."""
+    """Lower the contrast of the local swap of a case."""
     return enhance(swap_locally(case, {}), ImageEnhance.Contrast, 0.85)
 
 
 def fade_paste(case: Case, options: Mapping[str, Any]) -> Image:
-    """The template of `case` with rectangles pasted, with less contrast."""
+    """Lower the contrast of the template with pasted rectangles."""
     return enhance(paste_avatars(case, {}), ImageEnhance.Contrast, 0.8)
 
 
 def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
-    """The local swap of `case` with another person than the one asked for in each place.
+    """Swap in another person than the requested avatar at each region.
 
-    Somebody else is another avatar, else another person of the template, else one of the cases
-    beside this one.
+    The stranger is another avatar, else another person of the template, else an avatar of another
+    case in the same folder.
     """
     template = image = np.asarray(case.open_template())
-    for swap, (target, asked) in zip(case.swaps, find_pairs(case), strict=True):
+    for swap, (target, avatar) in zip(case.swaps, find_pairs(case), strict=True):
         for picture, face in _find_candidates(case, swap.avatar, template):
-            away = (faces.identity_distance(face, other) for other in (asked.face, target))
-            if min(away) >= STRANGER:
+            to_avatar = faces.identity_distance(face, avatar.face)
+            to_target = faces.identity_distance(face, target)
+            if min(to_avatar, to_target) >= STRANGER:
                 image = lay_over(image, target, picture, face)
                 break
         else:
@@ -101,9 +102,9 @@ def swap_strangers(case: Case, options: Mapping[str, Any]) -> Image:
     return image
 
 
-def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[Image, Face]]:
+def _find_candidates(case: Case, avatar: str, template: Image) -> Iterator[tuple[Image, Face]]:
     for name in case.avatars:
-        if name != asked:
+        if name != avatar:
             picture = np.asarray(case.open_avatar(name))
             yield picture, find_largest_face(picture, name)
     for face in faces.detect(template):
@@ -116,15 +117,15 @@ def _find_candidates(case: Case, asked: str, template: Image) -> Iterator[tuple[
 
 
 def _grow(face: Face, image: Image) -> list[int]:
-    more = round(face.width * (GROWN - 1) / 2)
+    margin = round(face.width * (GROWTH - 1) / 2)
     height, width = image.shape[:2]
-    box = np.add(face.box, (-more, -more, more, more))
+    box = np.add(face.box, (-margin, -margin, margin, margin))
     clipped: list[int] = np.clip(box, 0, (width, height, width, height)).tolist()
     return clipped
 
 
 def make_controls(case: Case) -> dict[str, Image]:
-    """Pictures from the best to the worst. Raises a `GenlabError` without an ideal result."""
+    """Make pictures from the best to the worst. Raises a `GenlabError` without an ideal result."""
     if case.ideal is None:
         raise GenlabError(
             f"{case.folder}: ideal is missing; build it with: genlab benchmark ground-truth"
@@ -143,19 +144,19 @@ def make_controls(case: Case) -> dict[str, Image]:
 
 
 def enhance(image: Image, kind: Callable[[PIL.Image.Image], Any], amount: float) -> Image:
-    """`image` with an enhancement of Pillow by `amount`, 1 for none."""
+    """Apply an enhancement of Pillow; amount: 1 changes nothing."""
     return np.asarray(kind(PIL.Image.fromarray(image)).enhance(amount))
 
 
 def compress(image: Image, quality: int = 60) -> Image:
-    """`image` as it comes out of a JPEG file."""
+    """Save and load an image as JPEG."""
     buffer = io.BytesIO()
     PIL.Image.fromarray(image).save(buffer, "JPEG", quality=quality)
     return np.asarray(PIL.Image.open(buffer).convert("RGB"))
 
 
 def degrade(ideal: Image) -> dict[str, Image]:
-    """The ideal result, and the same as JPEG 60, slightly blurred, shifted, and relit."""
+    """Return the ideal result, and copies as JPEG 60, slightly blurred, shifted and relit."""
     shift = np.array([[1, 0, 2], [0, 1, 2]], dtype=np.float64)
     edge = cv2.BORDER_REPLICATE
     return {
@@ -168,7 +169,7 @@ def degrade(ideal: Image) -> dict[str, Image]:
 
 
 def keep_hair(case: Case, ideal: Image) -> Image:
-    """The template with the ideal face, softly blended, under the template's hair."""
+    """Blend the ideal face softly into the template, which keeps its hair."""
     face, _ = find_pairs(case)[0]
     return blend_images(
         ideal, np.asarray(case.open_template()), soft_face_mask(face.landmarks, ideal, 0.15)
@@ -176,15 +177,16 @@ def keep_hair(case: Case, ideal: Image) -> Image:
 
 
 def lay_head(case: Case) -> Image:
-    """The template with the avatar's head laid over it, hard at the border."""
-    template, (target, (avatar, source)) = np.asarray(case.open_template()), find_pairs(case)[0]
+    """Lay the avatar's head over the template, with a hard border."""
+    template = np.asarray(case.open_template())
+    target, (avatar, source) = find_pairs(case)[0]
     matrix = fit_similarity(source.landmarks[17:], target.landmarks[17:])
     shape = template.shape[1::-1]
-    laid = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
+    warped = cv2.warpAffine(avatar, matrix, shape, flags=cv2.INTER_CUBIC)
     head = cv2.warpAffine(
         find_head_mask(avatar, source.landmarks).astype(np.float32), matrix, shape
     )
-    return blend_images(laid, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
+    return blend_images(warped, template, cv2.GaussianBlur(head, (0, 0), 1.0)[..., None])
 
 
 STRENGTH = Option("how much, 2 if left out", tuple(map(str, STRENGTHS)))

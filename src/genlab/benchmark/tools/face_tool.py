@@ -1,4 +1,4 @@
-"""Tools that need the face models only: a case's faces, and one picture laid over another."""
+"""Base of the offline tools: a case's faces, face masks, and blending of pictures."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ NEEDS = Needs(concurrency=2, options={})
 
 @dataclass(frozen=True)
 class FaceTool:
-    """An offline tool; make: the picture of a case with options, which may raise `ToolFailure`."""
+    """An offline tool. make: makes the picture of a case with options; may raise `ToolFailure`."""
 
     tool_id: str
     title: str
@@ -37,9 +37,9 @@ class FaceTool:
 
 
 def find_pairs(case: Case) -> list[tuple[Face, View]]:
-    """For each swap the template's face, and the avatar's picture with its face.
+    """Find, for each swap, the template's face and the avatar's picture with its face.
 
-    Raises a `ToolFailure` where a region or an avatar shows none.
+    Raises a `ToolFailure` where a region or an avatar shows no face.
     """
     pairs = []
     targets = faces.detect_at(
@@ -57,15 +57,15 @@ def find_pairs(case: Case) -> list[tuple[Face, View]]:
 
 
 def find_largest_face(picture: Image, name: str) -> Face:
-    """The largest face of an avatar. Raises a `ToolFailure` where there is none."""
-    found = faces.detect(picture)
-    if not found:
+    """Find the largest face of an avatar. Raises a `ToolFailure` where there is none."""
+    detected = faces.detect(picture)
+    if not detected:
         raise ToolFailure("case_fault", f"the avatar {name} shows no face")
-    return found[0]
+    return detected[0]
 
 
 def blend_images(over: Array, under: Array, share: Array) -> Image:
-    """`over` where `share` (height, width, 1) in [0, 1] is 1, `under` where it is 0."""
+    """Blend two pictures; share: opacity of `over` in [0, 1], (height, width, 1)."""
     mixed: Image = np.clip(share * over + (1 - share) * under, 0, 255)
     return np.rint(mixed).astype(np.uint8)
 
@@ -76,7 +76,7 @@ def jaw_width(points: Points) -> float:
 
 
 def soft_face_mask(points: Points, image: Image, forehead: float) -> Field:
-    """(height, width, 1) in [0, 1]: the face with these landmarks, soft at its border."""
+    """Mask of a face with a soft border, (height, width, 1) in [0, 1]."""
     mask = face_mask(points, image.shape, forehead).astype(np.float32)
     return cv2.GaussianBlur(mask, (0, 0), 0.03 * jaw_width(points))[..., None]
 
@@ -84,17 +84,18 @@ def soft_face_mask(points: Points, image: Image, forehead: float) -> Field:
 def mirror_to_match(
     image: Image, points: Points, target: Points, margin: float = 0.0
 ) -> tuple[Image, Points]:
-    """A picture and its landmarks, mirrored where they then look more like `target` does.
+    """Mirror a picture and its landmarks where the head then turns more like `target`.
 
-    margin: by how much nearer in turn the mirrored picture must be.
+    margin: by how much closer the turn of the mirrored head must be.
     """
-    there, here = head_turn(target), head_turn(points)
-    if abs(there - here) <= abs(there + here) + margin:
+    turn = head_turn(points)
+    target_turn = head_turn(target)
+    if abs(target_turn - turn) <= abs(target_turn + turn) + margin:
         return image, points
     return np.ascontiguousarray(image[:, ::-1]), mirror_landmarks(points, image.shape[1])
 
 
 def lab_to_rgb(lab: Field) -> Image:
-    """RGB of a CIELAB picture, coded as OpenCV codes 8-bit pictures."""
+    """Convert a CIELAB picture, coded as OpenCV codes 8-bit pictures, to RGB."""
     rounded = np.clip(np.rint(lab), 0, 255).astype(np.uint8)
     return cv2.cvtColor(rounded, cv2.COLOR_LAB2RGB)
