@@ -1,9 +1,10 @@
-"""Error rates of the agent's decisions: false successes, and goals that are met and recognised.
+"""How often the agent reports a goal as met although it is not, and although it is.
 
-Runs are simulated, and decided on by the functions that decide on real ones. In one kind of run all
-attempts lie a tenth of a seed's standard deviation below the goal; in the other kind one of them
-lies two standard deviations above it. All attempts share their validation items, and so the luck of
-the items. Its standard error is half of a seed's standard deviation; the details have other sizes.
+Runs are simulated, and the functions that decide on real runs decide on them. In half of the runs
+all attempts lie a tenth of a seed's standard deviation below the goal; in the other half one of
+them lies two standard deviations above it. All attempts share their validation items, so the error
+over items is the same for all of a run. Its standard error is half of a seed's standard deviation;
+the details have other sizes of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,11 @@ SPREAD = 0.01  # standard deviation of a seed
 BELOW = -0.1  # distance from the goal, in standard deviations of a seed
 ABOVE = 2.0  # likewise
 ITEM_ERRORS = (0.0, 0.5, 1.0)  # standard errors over items, in standard deviations of a seed
-REPORTED = 0.5
+REPORTED = 0.5  # the one of them whose rates are the benchmark's values
 
 
 def train(rng: np.random.Generator, mean: float, error: float, seeds: int) -> list[dict[str, Any]]:
-    """Draw the results of a number of seeds."""
+    """Draw the results of several seeds around a mean."""
     return [
         {
             "metrics": {"accuracy": mean + rng.normal(0, SPREAD), "n": 10_000},
@@ -41,16 +42,16 @@ def train(rng: np.random.Generator, mean: float, error: float, seeds: int) -> li
 
 
 def simulate(rng: np.random.Generator, means: Sequence[float], error: float) -> int | None:
-    """Simulate a run; returns the index of the attempt that meets the goal, None if none does."""
-    luck = rng.normal(0, error)
+    """Simulate a run; return the index of the attempt that ends it as met, None without one."""
+    item_error = rng.normal(0, error)
     attempts = list[Attempt]()
     for number, mean in enumerate(means, 1):
-        seeds = train(rng, mean + luck, error, SETTINGS.params.seeds)
+        seeds = train(rng, mean + item_error, error, SETTINGS.params.seeds)
         trained = attempt(number).model_copy(update={"failure": "", "seeds": seeds})
         best = find_best([*attempts, trained], SETTINGS)
         if best is trained and is_promising(trained, SETTINGS):
             count = SETTINGS.params.confirmation_seeds
-            confirmation = train(rng, mean + luck, error, count)
+            confirmation = train(rng, mean + item_error, error, count)
             trained = trained.model_copy(update={"confirmation": confirmation})
         attempts.append(trained.model_copy(update={"verdict": judge_attempt(trained, GOAL)}))
         if attempts[-1].verdict == "met":
@@ -59,10 +60,9 @@ def simulate(rng: np.random.Generator, means: Sequence[float], error: float) -> 
 
 
 def measure(share: float) -> tuple[int, int]:
-    """Count the runs that end "met": of those without a good attempt, and of those with one.
+    """Count the runs that end as met without an attempt above the goal, and by it where one is.
 
-    In the latter only the good attempt counts. share: error over items, in standard deviations of a
-    seed.
+    share: standard error over items, in standard deviations of a seed.
     """
     rng = np.random.default_rng(0)
     error = share * SPREAD
@@ -79,14 +79,13 @@ def measure(share: float) -> tuple[int, int]:
 
 @benchmark("agent.false_success", "agent.false_success.power")
 def agent_decisions() -> Iterator[Result]:
-    """Simulate runs that the rule of success decides on."""
-    measured = {share: measure(share) for share in ITEM_ERRORS}
-    for share, (false, hits) in measured.items():
+    """Simulate runs, and count how often the rule of success is wrong and right."""
+    counts = {share: measure(share) for share in ITEM_ERRORS}
+    details = {}
+    for share, (false, hits) in counts.items():
         print(f"error over items {share:g} of a seed's: {false / RUNS:.3f}, {hits / RUNS:.3f}")
-    false, hits = measured[REPORTED]
-    details = {
-        f"item_error_{share:g}": {"false_success": runs[0] / RUNS, "power": runs[1] / RUNS}
-        for share, runs in measured.items()
-    }
+        rates = {"false_success": false / RUNS, "power": hits / RUNS}
+        details[f"item_error_{share:g}"] = rates
+    false, hits = counts[REPORTED]
     yield replace(Result.rate("agent.false_success", false, RUNS), details=details)
     yield Result.rate("agent.false_success.power", hits, RUNS)

@@ -1,8 +1,8 @@
-"""What the agent asks a language model, and what its attempts cost beyond answers and training.
+"""Count the agent's questions to a language model, and measure the overhead of its attempts.
 
-Each is compared with an earlier commit or with aideml in alternating runs (`agent_processes`).
-Nothing else should run beside the two that measure seconds; `cpu_s` in their details is the same
-whatever runs.
+Overhead is the time beyond answers and training. Both are compared with an earlier commit or with
+aideml in alternating runs (`agent_processes`). Nothing else should run beside the benchmarks that
+measure seconds; `cpu_s` in their details does not depend on that.
 """
 
 import tempfile
@@ -35,10 +35,10 @@ def agent_questions(
 ) -> Iterator[Result]:
     """Count the questions of an attempt, and the prompt tokens of a run over a baseline's."""
     with tempfile.TemporaryDirectory() as folder:
-        designs = write_designs(find_clone(baseline), Path(folder), attempts)
-        before, after = (
-            run_agent(tree, designs, attempts, seeds=3) for tree in (find_clone(baseline), ROOT)
-        )
+        clone = find_clone(baseline)
+        designs = write_designs(clone, Path(folder), attempts)
+        before = run_agent(clone, designs, attempts, seeds=3)
+        after = run_agent(ROOT, designs, attempts, seeds=3)
     sides = {baseline: before.counts, OURS: after.counts}
     print_table(sides)
     details = {"sides": sides}
@@ -54,12 +54,11 @@ def agent_overhead_ratio(
     ratios = []
     runs = []
     with tempfile.TemporaryDirectory() as folder:
-        designs = write_designs(find_clone(baseline), Path(folder), attempts + WARM_UP)
+        clone = find_clone(baseline)
+        designs = write_designs(clone, Path(folder), attempts + WARM_UP)
         for _ in range(pairs):
-            before, after = (
-                run_agent(tree, designs, attempts + WARM_UP)
-                for tree in (find_clone(baseline), ROOT)
-            )
+            before = run_agent(clone, designs, attempts + WARM_UP)
+            after = run_agent(ROOT, designs, attempts + WARM_UP)
             runs.append({baseline: before.describe(), OURS: after.describe()})
             print_table(runs[-1])
             ratios.append(after.overhead() / before.overhead())
@@ -72,8 +71,8 @@ def agent_overhead_aideml(
 ) -> Iterator[Result]:
     """Compare the seconds of an attempt beyond answers and training with those of aideml.
 
-    Training is the loop alone, as aideml's script of the same design times it, for both: what an
-    agent starts and reads before it, and measures after it, is overhead.
+    For both, training is the loop alone, as aideml's script of the same design times it. What an
+    agent starts and reads before the loop, and measures after it, is overhead.
     """
     ratios = []
     runs = []
@@ -90,8 +89,8 @@ def agent_overhead_aideml(
 
 
 def print_table(sides: Mapping[str, Mapping[str, float]]) -> None:
-    """Print figures of several sides, one column each."""
+    """Print the measurements of several sides, one column each."""
     print("".join(["per attempt".ljust(22), *(name.rjust(16) for name in sides)]))
-    for figure in next(iter(sides.values())):
-        values = (f"{side[figure]:16.3f}" for side in sides.values())
-        print("".join([figure.ljust(22), *values]), flush=True)
+    for measurement in next(iter(sides.values())):
+        values = (f"{side[measurement]:16.3f}" for side in sides.values())
+        print("".join([measurement.ljust(22), *values]), flush=True)
