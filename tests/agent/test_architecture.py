@@ -1,4 +1,4 @@
-"""Configs are read leniently and assembled faithfully, or refused with place and reason."""
+"""Configs are parsed leniently and assembled faithfully, or refused with place and reason."""
 
 import json
 import subprocess
@@ -103,14 +103,16 @@ def test_a_broken_config_is_refused_with_place_and_reason(name: str) -> None:
 
 def test_every_layer_of_torch_is_assembled_or_refused() -> None:
     names = "out_channels out_features kernel_size hidden_size padding num_heads nhead output_size"
-    given = dict.fromkeys(f"{names} groups upscale_factor downscale_factor size".split(), 2)
-    given |= {"padding": 1, "num_heads": 1, "nhead": 1, "upscale_factor": 1, "dim": 1, "value": 0,
-              "threshold": 0, "norm_type": 2, "groups": 1}  # fmt: skip
+    arguments = dict.fromkeys(f"{names} groups upscale_factor downscale_factor size".split(), 2)
+    arguments |= {
+        "padding": 1, "num_heads": 1, "nhead": 1, "upscale_factor": 1, "dim": 1, "value": 0,
+        "threshold": 0, "norm_type": 2, "groups": 1,
+    }  # fmt: skip
     assembled = set()
     for name in layer_names():
         for before in ([], ["Flatten"], [{"type": "Flatten", "start_dim": 2}]):
             layer = {"type": name}
-            for key, value in given.items():
+            for key, value in arguments.items():
                 try:
                     layer = parse([{**layer, key: value}]).layers[0]
                 except GenlabError:
@@ -178,11 +180,13 @@ def test_the_other_tasks_fields_may_be_empty_and_unknown_ones_are_refused() -> N
 
 
 def test_custom_layers_may_say_anything_and_are_found_in_blocks() -> None:
-    said = {"description": "SE", "args": {"reduction": 4}, "layers": ["ReLU"], "branches": None}
-    config = parse([CONV, {"type": "Residual", "layers": [{"type": "custom", **said}]}])
+    words = {"description": "SE", "args": {"reduction": 4}, "layers": ["ReLU"], "branches": None}
+    config = parse([CONV, {"type": "Residual", "layers": [{"type": "custom", **words}]}])
     assert has_custom(config)
     assert "reduction=4" in format_design(config, Training())
-    assert '"layers":["ReLU"]' in config.model_dump_json()  # whoever writes it is shown all
+    assert (
+        '"layers":["ReLU"]' in config.model_dump_json()
+    )  # the model that writes it sees all of it
     assert [layer["type"] for layer in walk(config)] == ["Conv2d", "Residual", "custom"]
     assert not has_custom(parse([CONV]))
 
@@ -208,8 +212,8 @@ def test_differences_name_places_of_the_child() -> None:
     parent = parse([CONV, "ReLU", pool, {"type": "Residual", "layers": [CONV, "BatchNorm2d"]}])
     child = parse([{**CONV, "out_channels": 16}, "ReLU", {"type": "Dropout", "p": 0.2}, pool,
                    {"type": "Residual", "layers": [CONV]}])  # fmt: skip
-    found = compare_configs(parent, child, Training(), Training(lr=0.001))
-    assert found == [
+    differences = compare_configs(parent, child, Training(), Training(lr=0.001))
+    assert differences == [
         "layers[0].out_channels 8 -> 16",
         "layers[2] Dropout(0.2) added",
         "layers[4].layers[1] BatchNorm2d removed",
@@ -224,8 +228,8 @@ def test_differences_name_places_of_the_child() -> None:
 def test_what_is_built_otherwise_is_listed() -> None:
     config = parse([CONV, "ReLU", {"type": "Dropout", "p": 0.5}])
     built = [{"kind": "Conv2d"}, {"kind": "Conv2d"}, {"kind": "Conv2d"}, {"kind": "Linear"}]
-    found = compare_build(config, {"layers": built, "parameters": 1200}, 1000)
-    assert found == [
+    differences = compare_build(config, {"layers": built, "parameters": 1200}, 1000)
+    assert differences == [
         "Conv2d: 1 requested, 3 built",
         "Dropout: 1 requested, 0 built",
         "parameters: 1,000 requested, 1,200 built",

@@ -1,4 +1,4 @@
-"""Parts never overlap; own data is read from folders and arrays, or refused in a line."""
+"""Splits never overlap; a user's own data is read from folders and arrays, or refused in a line."""
 
 from pathlib import Path
 
@@ -11,22 +11,23 @@ from genlab.agent.evaluator.datasets import check_data, load_data, load_test
 from genlab.core.errors import GenlabError
 
 
-def test_parts_are_the_same_each_time_and_none_overlap() -> None:
+def test_splits_are_the_same_each_time_and_none_overlap() -> None:
     root = Path("nowhere")
-    first, again = (load_data("dummy", root, subset=900, validation=50) for _ in "ab")
-    assert (len(first.train), len(first.validation)) == (900, 50)
-    assert (first.shape, first.classes, first.scale) == ((1, 16, 16), 4, 255)
-    assert np.array_equal(first.train.items, again.train.items)
-    parts = [first.train, first.validation, load_test("dummy", root)]
-    seen = [item.tobytes() for part in parts for item in part.items]
-    assert len(set(seen)) == len(seen)
+    data = load_data("dummy", root, subset=900, validation=50)
+    again = load_data("dummy", root, subset=900, validation=50)
+    assert (len(data.train), len(data.validation)) == (900, 50)
+    assert (data.shape, data.classes, data.scale) == ((1, 16, 16), 4, 255)
+    assert np.array_equal(data.train.items, again.train.items)
+    splits = [data.train, data.validation, load_test("dummy", root)]
+    items = [item.tobytes() for split in splits for item in split.items]
+    assert len(set(items)) == len(items)
 
 
 def test_images_and_grids_have_channels_first(tmp_path: Path) -> None:
     tiny.write_image_dataset(tmp_path / "mnist")
-    found = load_data("mnist", tmp_path, subset=30, validation=10)
-    assert found.train.items.shape == (30, 1, 28, 28)
-    assert found.folder == tmp_path / "mnist"
+    images = load_data("mnist", tmp_path, subset=30, validation=10)
+    assert images.train.items.shape == (30, 1, 28, 28)
+    assert images.folder == tmp_path / "mnist"
     folder = tmp_path / "arc_grids"
     folder.mkdir()
     tiny.write_dataset(folder)
@@ -37,7 +38,7 @@ def test_images_and_grids_have_channels_first(tmp_path: Path) -> None:
 
 
 def write_folders(folder: Path, mode: str = "L", count: int = 20) -> Path:
-    """Random images in folders cats and dogs."""
+    """Write random images to folders cats and dogs."""
     rng = np.random.default_rng(0)
     for name in ("cats", "dogs"):
         (folder / name).mkdir(parents=True)
@@ -51,39 +52,42 @@ def write_folders(folder: Path, mode: str = "L", count: int = 20) -> Path:
 @pytest.mark.parametrize(("mode", "channels"), [("L", 1), ("RGB", 3)])
 def test_own_images_are_split_by_folder(tmp_path: Path, mode: str, channels: int) -> None:
     folder = write_folders(tmp_path / "own", mode)
-    found = load_data(f"path:{folder}", tmp_path, subset=100, validation=100)
-    assert found.shape == (channels, 8, 8)
-    assert found.classes == 2
+    data = load_data(f"path:{folder}", tmp_path, subset=100, validation=100)
+    assert data.shape == (channels, 8, 8)
+    assert data.classes == 2
     test = load_test(f"path:{folder}", tmp_path)
-    assert (len(found.train), len(found.validation), len(test)) == (32, 4, 4)
+    assert (len(data.train), len(data.validation), len(test)) == (32, 4, 4)
 
 
 @pytest.mark.parametrize("layout", ["last", "first", "grey", "float"])
 def test_own_arrays_are_read_in_any_layout(tmp_path: Path, layout: str) -> None:
     x = np.random.default_rng(0).integers(0, 256, (50, 3, 8, 8), dtype=np.uint8)
-    given = {
+    array = {
         "last": x.transpose(0, 2, 3, 1),
         "first": x,
         "grey": x[:, 0],
         "float": x.transpose(0, 2, 3, 1) / np.float32(255),
     }[layout]
     file = tmp_path / "own.npz"
-    np.savez(file, x=given, y=np.array(["a", "b"] * 25))
-    found = load_data(f"path:{file}", tmp_path, subset=100, validation=100)
+    np.savez(file, x=array, y=np.array(["a", "b"] * 25))
+    data = load_data(f"path:{file}", tmp_path, subset=100, validation=100)
     expected = x[:, :1] if layout == "grey" else x
-    known = {item.tobytes() for item in expected}
-    assert {item.tobytes() for item in found.train.items} <= known
-    assert found.classes == 2
+    items = {item.tobytes() for item in data.train.items}
+    assert items <= {item.tobytes() for item in expected}
+    assert data.classes == 2
 
 
 def test_equal_own_images_stay_in_one_split(tmp_path: Path) -> None:
     x = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", x=np.concatenate([x, x]), y=np.zeros(120))
-    found = load_data(f"path:{tmp_path}", tmp_path, subset=200, validation=200)
-    parts = [found.train, found.validation, load_test(f"path:{tmp_path}", tmp_path)]
-    seen = [{item.tobytes() for item in part.items} for part in parts]
-    assert not seen[0] & seen[1]
-    assert not (seen[0] | seen[1]) & seen[2]
+    data = load_data(f"path:{tmp_path}", tmp_path, subset=200, validation=200)
+    test_split = load_test(f"path:{tmp_path}", tmp_path)
+    train, validation, test = (
+        {item.tobytes() for item in split.items}
+        for split in (data.train, data.validation, test_split)
+    )
+    assert not train & validation
+    assert not (train | validation) & test
 
 
 def test_official_splits_of_own_images_stand(tmp_path: Path) -> None:
@@ -93,7 +97,7 @@ def test_official_splits_of_own_images_stand(tmp_path: Path) -> None:
 
 
 def write_refused(folder: Path) -> None:
-    """Data that the agent has no use for, a folder each."""
+    """Write data that the agent refuses: too few images, and images without classes."""
     write_folders(folder / "few", count=1)
     (folder / "loose").mkdir()
     for number in range(30):
@@ -111,10 +115,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, name: str) -> None:
 
 def test_pictures_without_classes_serve_generative_goals(tmp_path: Path) -> None:
     write_refused(tmp_path)
-    place = f"path:{tmp_path / 'loose'}"
-    assert any("30 pictures" in line for line in check_data(place, tmp_path, "generate"))
-    found = load_data(place, tmp_path, subset=10, validation=2)
-    assert (found.train.labels == -1).all()
+    dataset = f"path:{tmp_path / 'loose'}"
+    assert any("30 pictures" in line for line in check_data(dataset, tmp_path, "generate"))
+    data = load_data(dataset, tmp_path, subset=10, validation=2)
+    assert (data.train.labels == -1).all()
 
 
 def test_a_missing_dataset_names_the_command_that_makes_it(tmp_path: Path) -> None:

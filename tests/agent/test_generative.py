@@ -1,4 +1,4 @@
-"""Bits per dimension are the pipeline's own; what a module keeps or knows gains nothing."""
+"""Bits per dimension are those of the pipeline; modules that cheat gain nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,37 +27,37 @@ BUDGET = TrainingBudget(examples=3000, max_parameters=500_000, seconds=120.0)
 @pytest.fixture(scope="module")
 def judge() -> Iterator[ModelJudge]:
     needs_sandbox()
-    with ModelJudge(judged.fashion(), "generate", BUDGET, frechet=False) as opened:
-        yield opened
+    with ModelJudge(judged.fashion(), "generate", BUDGET, frechet=False) as judge:
+        yield judge
 
 
 @pytest.fixture
 def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelJudge]:
-    """A judge with Fréchet distances, by a classifier that is hardly trained."""
+    """A judge that measures Fréchet distances, by a classifier that is hardly trained."""
     needs_sandbox()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(generative, "EXTRACTOR_EXAMPLES", 300)
-    with ModelJudge(judged.pictures(), "generate", TrainingBudget(640, 500_000, 60.0)) as opened:
-        yield opened
+    with ModelJudge(judged.pictures(), "generate", TrainingBudget(640, 500_000, 60.0)) as judge:
+        yield judge
 
 
 def test_bits_are_those_of_the_pipelines_evaluator(judge: ModelJudge) -> None:
     summary = judge.inspect(vae_module.SOURCE, "Model")
     assert not summary.failure
     assert summary.output == (2, 3 * vae_module.COMPONENTS, 28, 28)
-    found, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), 0)
-    part, seeds = judge.data.validation, range(4)
+    result, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), 0)
+    validation = judge.data.validation
+    seeds = range(4)
     model = vae_module.as_pipeline_model(weights)
-    images = np.ascontiguousarray(part.items.transpose(0, 2, 3, 1))
+    images = np.ascontiguousarray(validation.items.transpose(0, 2, 3, 1))
     terms = [posterior.elbo_terms(model, images, seed) for seed in seeds]
     bits = np.mean([nll + kl for nll, kl in terms]) / (784 * np.log(2))
-    tested = [judge.test(vae_module.SOURCE, "Model", weights, part, seed) for seed in seeds]
+    tests = [judge.test(vae_module.SOURCE, "Model", weights, validation, seed) for seed in seeds]
+    judged_bits = np.mean([test["metrics"]["bits_per_dim"] for test in tests])
     # Each draws one z per image and seed: the difference is that of their noise.
-    assert np.mean([measured["metrics"]["bits_per_dim"] for measured in tested]) == pytest.approx(
-        bits, abs=3e-3
-    )
-    assert found.metrics["kl"] == pytest.approx(terms[0][1].mean(), rel=1e-4)
-    assert found.train_loss == pytest.approx(bits, rel=0.05)
+    assert judged_bits == pytest.approx(bits, abs=3e-3)
+    assert result.metrics["kl"] == pytest.approx(terms[0][1].mean(), rel=1e-4)
+    assert result.train_loss == pytest.approx(bits, rel=0.05)
 
 
 QUICK = ("images_in_a_buffer", "nan_kl", "fake_score_and_exit", "batch_in_one_code")
@@ -72,10 +72,11 @@ def test_a_cheat_is_caught(judge: ModelJudge, entry: dict[str, Any]) -> None:
 
 
 class FakeSandbox:
-    """Answers what a module would, and keeps the codes that it has to decode."""
+    """A sandbox that answers encode with `answers`, and records the codes that it decodes."""
 
     def __init__(self, *answers: torch.Tensor) -> None:
-        self.answers, self.codes = list(answers), list[np.ndarray]()
+        self.answers = list(answers)
+        self.codes = list[np.ndarray]()
 
     def answer(self, job: Any, what: str, weights: bytes, inputs: Any) -> list[torch.Tensor]:
         if what == "encode":
@@ -85,11 +86,12 @@ class FakeSandbox:
 
 
 def terms(mean: torch.Tensor, logvar: torch.Tensor) -> tuple[np.ndarray, ...]:
-    """-log p, KL and the codes that were decoded, of items that encode to these."""
+    """Return -log p, KL and the decoded codes of items that are encoded to mean and logvar."""
     data = judged.pictures(10, len(mean))
-    encoding, decoding = FakeSandbox(mean, logvar), FakeSandbox()
-    found = GenerativeJudge(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
-    nll, kl, latents = found.elbo_terms({"seed": 0}, b"", data.validation.items)
+    encoding = FakeSandbox(mean, logvar)
+    decoding = FakeSandbox()
+    judge = GenerativeJudge(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
+    nll, kl, latents = judge.elbo_terms({"seed": 0}, b"", data.validation.items)
     assert latents == mean.shape[1]
     return nll, kl, np.concatenate(decoding.codes)
 
@@ -107,8 +109,8 @@ def test_z_is_drawn_from_what_was_paid_for_in_an_unknown_order() -> None:
     assert noise.std() == pytest.approx(1, abs=0.1)
     _, _, again = terms(mean, logvar)
     assert np.array_equal(again, codes)
-    _, _, other = terms(mean + 1e-3, logvar)  # a message that no noise may be known for
-    assert abs(np.corrcoef(other[:, 0] % 5, codes[:, 0] % 5)[0, 1]) < 0.2
+    _, _, shifted = terms(mean + 1e-3, logvar)  # other means get other noise
+    assert abs(np.corrcoef(shifted[:, 0] % 5, codes[:, 0] % 5)[0, 1]) < 0.2
 
 
 @pytest.mark.parametrize("value", [torch.inf, torch.nan])
@@ -143,9 +145,9 @@ class Model(nn.Module):
 
 
 def test_draws_are_compared_with_images_and_not_copies(drawing: ModelJudge) -> None:
-    found, weights = drawing.evaluate(vae_module.SOURCE, "Model", Training(), 0)
-    assert found.metrics["frechet_distance"] > 0
-    assert found.metrics["near_duplicate_rate"] < 0.2
+    result, weights = drawing.evaluate(vae_module.SOURCE, "Model", Training(), 0)
+    assert result.metrics["frechet_distance"] > 0
+    assert result.metrics["near_duplicate_rate"] < 0.2
     data = drawing.data
     report = drawing.test(vae_module.SOURCE, "Model", weights, data.validation)
     for name in ("bits_per_dim", "frechet_distance", "kl"):

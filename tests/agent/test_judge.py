@@ -1,4 +1,4 @@
-"""A generated model is trained in the sandbox, and judged by what it cannot reach."""
+"""A generated model is trained in the sandbox, and judged outside of it."""
 
 import shutil
 import tempfile
@@ -47,16 +47,16 @@ CROP = {"type": "RandomCrop", "size": 28, "padding": 2}
 @pytest.fixture(scope="module")
 def judge() -> Iterator[ModelJudge]:
     needs_sandbox()
-    with ModelJudge(judged.pictures(), "classify", BUDGET) as opened:
-        yield opened
+    with ModelJudge(judged.pictures(), "classify", BUDGET) as judge:
+        yield judge
 
 
 @pytest.fixture(scope="module")
 def stripes() -> Iterator[ModelJudge]:
     needs_sandbox()
     data = load_data("dummy", Path(), subset=600, validation=300)
-    with ModelJudge(data, "classify", TrainingBudget(3000, 100_000, 60.0)) as opened:
-        yield opened
+    with ModelJudge(data, "classify", TrainingBudget(3000, 100_000, 60.0)) as judge:
+        yield judge
 
 
 CONVOLUTION = """
@@ -85,7 +85,7 @@ def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
     assert result.metrics["n"] == 300
 
 
-def test_a_model_that_reads_memory_which_it_has_not_written_is_found_out(
+def test_a_model_that_reads_memory_which_it_has_not_written_fails_its_check(
     stripes: ModelJudge,
 ) -> None:
     line = "x = x + nn.Parameter(torch.empty(x.shape[1:]), requires_grad=False)"
@@ -95,26 +95,26 @@ def test_a_model_that_reads_memory_which_it_has_not_written_is_found_out(
 
 def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelJudge) -> None:
     training = Training(lr=5e-3, ema=0.9, clip=1.0)
-    found, weights = stripes.evaluate(CNN, "Model", training, 0)
-    again, same = stripes.evaluate(CNN, "Model", training, 0)
-    assert (again.metrics, same) == (found.metrics, weights)
+    result, weights = stripes.evaluate(CNN, "Model", training, 0)
+    again, same_weights = stripes.evaluate(CNN, "Model", training, 0)
+    assert (again.metrics, same_weights) == (result.metrics, weights)
     assert stripes.evaluate(CNN, "Model", training, 1)[1] != weights
-    assert found.metrics["accuracy"] > 0.9  # chance is a quarter
-    assert found.metrics["n"] == 300
-    assert found.train_loss < 0.5
-    assert len(found.curve) <= 50
-    assert found.curve[-1] < found.curve[0]
-    assert not found.cut
+    assert result.metrics["accuracy"] > 0.9  # chance is a quarter
+    assert result.metrics["n"] == 300
+    assert result.train_loss < 0.5
+    assert len(result.curve) <= 50
+    assert result.curve[-1] < result.curve[0]
+    assert not result.cut
     test = load_test("dummy", Path())
     report = stripes.test(CNN, "Model", weights, test)
     assert report["metrics"]["n"] == len(test)
-    for errors in (report["errors"], found.errors):
+    for errors in (report["errors"], result.errors):
         assert set(errors) == {"accuracy", "macro_f1", "val_loss"}
-    accuracy = found.metrics["accuracy"]
+    accuracy = result.metrics["accuracy"]
     expected = (accuracy * (1 - accuracy) / 300) ** 0.5
-    assert found.errors["accuracy"] == pytest.approx(expected, rel=0.25)
-    assert len(found.recall) == 4
-    assert 0.8 < min(found.recall) <= max(found.recall) <= 1
+    assert result.errors["accuracy"] == pytest.approx(expected, rel=0.25)
+    assert len(result.recall) == 4
+    assert 0.8 < min(result.recall) <= max(result.recall) <= 1
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelJudge) -> No
     ],
 )
 def test_every_recipe_trains(judge: ModelJudge, recipe: dict[str, Any]) -> None:
-    found, _ = judge.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
-    assert np.isfinite([*found.curve, found.train_loss]).all()
-    assert not found.cut
+    result, _ = judge.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
+    assert np.isfinite([*result.curve, result.train_loss]).all()
+    assert not result.cut
 
 
 def test_a_training_that_fails_is_named(judge: ModelJudge) -> None:
@@ -145,12 +145,13 @@ def test_a_training_that_fails_is_named(judge: ModelJudge) -> None:
 )
 def test_open_code_is_accepted_and_evaluated(judge: ModelJudge, entry: dict[str, Any]) -> None:
     name = entry.get("class_name", "Model")
-    assert not (summary := judge.inspect(entry["code"], name)).failure
+    summary = judge.inspect(entry["code"], name)
+    assert not summary.failure
     assert summary.output == (2, 10)
     assert summary.multiply_adds is not None
     assert summary.layers or entry["name"] == "parameters_only"
-    found, _ = judge.evaluate(entry["code"], name, Training(), 0)
-    assert 0 <= found.metrics["accuracy"] <= 1
+    result, _ = judge.evaluate(entry["code"], name, Training(), 0)
+    assert 0 <= result.metrics["accuracy"] <= 1
 
 
 LATE = "time|seconds"
@@ -168,7 +169,7 @@ def test_broken_code_is_named_and_not_scored(
 
 
 def construct(line: str) -> str:
-    """The linear model with a further line in its constructor."""
+    """Write the linear model with another line in its constructor."""
     return LINEAR.replace("self.last = ", f"{line}\n        self.last = ")
 
 
@@ -179,9 +180,9 @@ def test_a_layer_in_a_plain_list_is_named(judge: ModelJudge) -> None:
 
 
 def test_a_summary_of_another_size_needs_no_classes(judge: ModelJudge) -> None:
-    found = judge.inspect(CNN, "Model", (3, 8, 8))
-    assert (found.failure, found.output) == ("", (2, 4))
-    assert found.parameters == sum(layer["parameters"] for layer in found.layers)
+    summary = judge.inspect(CNN, "Model", (3, 8, 8))
+    assert (summary.failure, summary.output) == ("", (2, 4))
+    assert summary.parameters == sum(layer["parameters"] for layer in summary.layers)
 
 
 TOO_LARGE = "numbers in parameters and buffers"
@@ -230,10 +231,10 @@ def test_a_cheat_gains_nothing(judge: ModelJudge) -> None:
             _, reason = judged.evaluate(judge, HEAD + code)
             assert judged.matches(failure, reason), f"{name}: {reason}"
         else:
-            found, kept = judge.evaluate(HEAD + code, "Model", Training(), 0)
-            assert (found.metrics, kept) == (honest.metrics, weights), name
+            result, same_weights = judge.evaluate(HEAD + code, "Model", Training(), 0)
+            assert (result.metrics, same_weights) == (honest.metrics, weights), name
     again = judged.evaluate(judge, HEAD + LINEAR)
-    assert again == (honest.metrics, "")  # nothing is left for another model
+    assert again == (honest.metrics, "")  # no cheat changes what the next model sees
 
 
 def test_a_device_that_does_not_start_is_no_models_fault(
@@ -259,8 +260,8 @@ def test_a_model_trains_on_a_gpu(mode: str) -> None:
     with ModelJudge(
         data, "classify", TrainingBudget(3000, 100_000, 60.0), mode=mode, device="cuda"
     ) as judge:
-        found, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
-    assert found.metrics["accuracy"] > 0.9
+        result, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
+    assert result.metrics["accuracy"] > 0.9
 
 
 WORK = "import time; end = time.thread_time() + {}\n        while time.thread_time() < end: pass"
@@ -272,7 +273,7 @@ while time.thread_time() < 3.8: pass
 
 
 def compute(seconds: float) -> str:
-    """The linear model, which computes so long in each call."""
+    """Write the linear model that computes for these seconds in each call."""
     return HEAD + LINEAR.replace("return", f"{WORK.format(seconds)}\n        return")
 
 
@@ -280,53 +281,52 @@ def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needs_sandbox()
-    with ModelJudge(judged.pictures(), "classify", TrainingBudget(64_000, 100_000, 2.0)) as opened:
-        found, _ = opened.evaluate(compute(0.05), "Model", Training(), 0)
-        assert found.cut
-        assert found.seconds >= 2
+    with ModelJudge(judged.pictures(), "classify", TrainingBudget(64_000, 100_000, 2.0)) as judge:
+        result, _ = judge.evaluate(compute(0.05), "Model", Training(), 0)
+        assert result.cut
+        assert result.seconds >= 2
         waits = HEAD + LINEAR.replace("return", "import time; time.sleep(0.3); return")
-        found, _ = opened.evaluate(waits, "Model", Training(), 0, 640)
-        assert not found.cut  # others may have the core for as long
-        assert found.seconds < 2
+        result, _ = judge.evaluate(waits, "Model", Training(), 0, 640)
+        assert not result.cut  # a process may wait for the core as long
+        assert result.seconds < 2
         with pytest.raises(EvaluationError, match=r"trained \S+ s of CPU time, at most 2 s"):
-            opened.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
+            judge.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
         with pytest.raises(EvaluationError, match="of CPU time: it ran out of time"):
-            opened.evaluate(compute(600), "Model", Training(), 0)
+            judge.evaluate(compute(600), "Model", Training(), 0)
         monkeypatch.setattr(sandbox, "WALL_FACTOR", 0.0)
         monkeypatch.setattr(sandbox, "WALL_MARGIN", 3.0)
         with pytest.raises(EvaluationError, match=r"after 3 seconds, \d of CPU time: it ran"):
-            opened.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
+            judge.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
 
 
 def test_a_training_may_see_fewer_examples_than_the_budget(judge: ModelJudge) -> None:
-    whole, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
-    fewer, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
-    assert (len(whole.curve), len(fewer.curve), fewer.cut) == (10, 3, False)
+    full, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
+    short, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
+    assert (len(full.curve), len(short.curve), short.cut) == (10, 3, False)
 
 
 def test_answers_that_do_not_depend_on_the_input_are_a_failure(judge: ModelJudge) -> None:
-    alike = HEAD + LINEAR.replace("x.flatten(1)", "0 * x.flatten(1)")
-    assert "answers all items alike" in judged.evaluate(judge, alike)[1]
+    constant = HEAD + LINEAR.replace("x.flatten(1)", "0 * x.flatten(1)")
+    assert "answers all items alike" in judged.evaluate(judge, constant)[1]
 
 
-PARTS = ("self.encoder(2 * x - 1)", "self.decoder(z)")
 ZEROS = """        for last in (self.encoder.net[-1], self.decoder.net[-1]):
             nn.init.zeros_(last.weight)
             nn.init.zeros_(last.bias)
 """
 
 
-def test_both_halves_of_a_generative_model_use_what_they_are_given() -> None:
+def test_encoder_and_decoder_of_a_generative_model_have_to_use_their_input() -> None:
     needs_sandbox()
-    source, (encoder, decoder) = vae_module.SOURCE, PARTS
+    source = vae_module.SOURCE
     zeros = source.replace("Encoder(), Decoder()\n", f"Encoder(), Decoder()\n{ZEROS}")
     budget = replace(BUDGET, max_parameters=500_000)
-    with ModelJudge(judged.pictures(), "generate", budget, frechet=False) as opened:
-        assert opened.inspect(zeros, "Model").failure == ""
-        without = source.replace(encoder, "self.encoder(0 * x)")
-        assert "encode gives the same for every image" in opened.inspect(without, "Model").failure
-        without = source.replace(decoder, "self.decoder(0 * z)")
-        assert "decode gives the same for every z" in opened.inspect(without, "Model").failure
+    with ModelJudge(judged.pictures(), "generate", budget, frechet=False) as judge:
+        assert judge.inspect(zeros, "Model").failure == ""
+        constant = source.replace("self.encoder(2 * x - 1)", "self.encoder(0 * x)")
+        assert "encode gives the same for every image" in judge.inspect(constant, "Model").failure
+        constant = source.replace("self.decoder(z)", "self.decoder(0 * z)")
+        assert "decode gives the same for every z" in judge.inspect(constant, "Model").failure
 
 
 LOADER = construct(
@@ -338,21 +338,21 @@ LOADER = construct(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_data_loader_has_no_workers(mode: str) -> None:
     needs_sandbox(mode)
-    with ModelJudge(judged.pictures(), "classify", BUDGET, mode=mode) as opened:
-        assert opened.inspect(HEAD + LOADER, "Model").failure == ""
+    with ModelJudge(judged.pictures(), "classify", BUDGET, mode=mode) as judge:
+        assert judge.inspect(HEAD + LOADER, "Model").failure == ""
 
 
 def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
     logits = torch.randn(60, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labels = torch.arange(60) % 3
-    found = classification.measure(logits.numpy(), labels.numpy(), bootstrap=200)
-    assert found["accuracy"] == float((logits.argmax(1) == labels).double().mean())
+    metrics = classification.measure(logits.numpy(), labels.numpy(), bootstrap=200)
+    assert metrics["accuracy"] == float((logits.argmax(1) == labels).double().mean())
     loss = torch.nn.functional.cross_entropy(logits, labels)
-    assert found["val_loss"] == pytest.approx(float(loss))
+    assert metrics["val_loss"] == pytest.approx(float(loss))
     expected = f1_score(labels, logits.argmax(1), average="macro")
-    assert found["macro_f1"] == pytest.approx(expected)
-    for name, interval in found["intervals"].items():
-        assert interval["low"] < found[name] < interval["high"]
+    assert metrics["macro_f1"] == pytest.approx(expected)
+    for name, interval in metrics["intervals"].items():
+        assert interval["low"] < metrics[name] < interval["high"]
 
 
 def test_references_are_measured_once(
@@ -360,13 +360,13 @@ def test_references_are_measured_once(
 ) -> None:
     labels = stripes.data.train.labels
     file = tmp_path / "references.json"
-    found = measure_references(stripes, file)
-    assert list(found) == ["majority class", "logistic regression", "small CNN"]
-    assert found["majority class"]["accuracy"] < found["logistic regression"]["accuracy"]
-    stamp = file.stat().st_mtime_ns
-    assert measure_references(stripes, file) == found
-    assert file.stat().st_mtime_ns == stamp
-    one = replace(stripes.data, train=stripes.data.train.take(np.flatnonzero(labels == labels[0])))
-    monkeypatch.setattr(stripes, "data", one)
+    references = measure_references(stripes, file)
+    assert list(references) == ["majority class", "logistic regression", "small CNN"]
+    assert references["majority class"]["accuracy"] < references["logistic regression"]["accuracy"]
+    written_at = file.stat().st_mtime_ns
+    assert measure_references(stripes, file) == references
+    assert file.stat().st_mtime_ns == written_at
+    first_class = stripes.data.train.take(np.flatnonzero(labels == labels[0]))
+    monkeypatch.setattr(stripes, "data", replace(stripes.data, train=first_class))
     with pytest.raises(GenlabError, match="one class"):
         measure_references(stripes, tmp_path / "none.json")
