@@ -26,11 +26,12 @@ Grids = npt.NDArray[np.uint8]
 Plan = tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], int, int]
 Row = tuple[int, ...]
 
-COUNT, LOOP_COUNT = 100_000, 5_000  # grids of the generator and of the loop in a repeat
+COUNT = 100_000  # grids of the generator per repeat
+LOOP_COUNT = 5_000  # grids of the loop per repeat
 
 
 class PlainLoop:
-    """The default distribution (spacing 1), one object at a time."""
+    """Draw from the default distribution (spacing 1), one object at a time."""
 
     def __init__(self, distribution: GridDistribution, seed: int) -> None:
         self.distribution = distribution
@@ -46,13 +47,15 @@ class PlainLoop:
         rows: list[Row] = []
         for index in range(count):
             number = self.draw(self.distribution.min_objects, self.distribution.max_objects + 1)
-            while (objects := self.attempt(index, number, grids[index])) is None:
+            objects = self.attempt(index, number, grids[index])
+            while objects is None:
                 grids[index] = 0
+                objects = self.attempt(index, number, grids[index])
             rows += objects
         return grids, np.array(rows, dtype=OBJECT_DTYPE)
 
     def attempt(self, index: int, number: int, grid: Grids) -> list[Row] | None:
-        """Draw `number` objects into `grid`: their rows, or None where one finds no place."""
+        """Draw `number` objects into `grid`: their rows, or None where one of them does not fit."""
         size = self.distribution.size
         taken = np.zeros((size + 2, size + 2), dtype=np.bool_)
         rows: list[Row] = []
@@ -63,7 +66,8 @@ class PlainLoop:
             colour = self.draw(1, 10)
             height, width = mask.shape
             for _ in range(POSITION_DRAWS):
-                row, col = self.draw(size - height + 1), self.draw(size - width + 1)
+                row = self.draw(size - height + 1)
+                col = self.draw(size - width + 1)
                 if not (taken[row : row + height + 2, col : col + width + 2] & around).any():
                     break
             else:
@@ -78,7 +82,8 @@ class PlainLoop:
 def generator(repeats: Repeats = 9) -> Iterator[Result]:
     """Time the generator against a plain loop."""
     distribution = GridDistribution()
-    ours, loop = AtomicImageGenerator(distribution), PlainLoop(distribution, seed=0)
+    ours = AtomicImageGenerator(distribution)
+    loop = PlainLoop(distribution, seed=0)
     grids, _ = loop.generate(1000)
     if not is_valid(grids, distribution.min_objects, distribution.max_objects).all():
         raise GenlabError("benchmarks/generator.py: the plain loop draws invalid grids; fix it")

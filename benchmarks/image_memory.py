@@ -57,9 +57,9 @@ def simulate(raw: Path, count: int) -> None:
         os.link(raw / f"{index % PHOTOGRAPHS}.jpg", folder / name)
     signs = rng.choice([-1, 1], (count, 40))
     attributes = [f"Attribute{i}" for i in range(38)] + ["Male", "Smiling"]
-    parts = np.digitize(np.arange(count) / count, (0.8, 0.9))
+    official_splits = np.digitize(np.arange(count) / count, (0.8, 0.9))
     tables = {
-        "list_eval_partition.txt": ("", parts[:, None]),
+        "list_eval_partition.txt": ("", official_splits[:, None]),
         "identity_CelebA.txt": ("", rng.integers(1, 2 + count // 20, (count, 1))),
         "list_bbox_celeba.txt": (f"{count}\nimage_id x_1 y_1 width height\n", signs[:, :4] + 99),
         "list_landmarks_align_celeba.txt": (f"{count}\nlefteye_x\n", signs[:, :10] + 99),

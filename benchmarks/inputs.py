@@ -1,4 +1,4 @@
-"""Inputs that people bring: set-ups, file names and files, each with siblings of its kind.
+"""Inputs that users bring: set-ups, file names and files, each with variants of its kind.
 
 `swap.inputs` is the share that behaves as expected (`tests/support/swap_inputs.py`).
 """
@@ -14,15 +14,15 @@ from benchmarks.harness import Result, benchmark
 
 @benchmark("swap.inputs")
 def swap_inputs() -> Iterator[Result]:
-    """Try every input and its siblings."""
-    good: dict[str, str] = {}
-    hits = 0
+    """Try every input and its variants."""
+    outcomes: dict[str, str] = {}
+    passed = 0
     for kind, checks in KINDS.items():
-        done = 0
+        passed_of_kind = 0
         for check in checks:
             with tempfile.TemporaryDirectory() as folder:
-                done += behaves(check, Path(folder))
-        hits += done
-        good[kind] = f"{done} of {len(checks)}"
+                passed_of_kind += behaves(check, Path(folder))
+        passed += passed_of_kind
+        outcomes[kind] = f"{passed_of_kind} of {len(checks)}"
     count = sum(map(len, KINDS.values()))
-    yield Result("swap.inputs", hits / count, n=count, details={"kinds": good})
+    yield Result("swap.inputs", passed / count, n=count, details={"kinds": outcomes})

@@ -1,7 +1,7 @@
-"""How long the whole pipeline takes on 600 pictures of one's own, relative to the smoke run.
+"""Time of the whole pipeline on 600 of a user's own pictures, relative to the smoke run.
 
-Both have the smoke run's parameters, a clone of their own and an empty user cache, and run in turn.
-Nothing else should run beside them.
+Both use the smoke run's parameters, a separate clone and an empty user cache, and run in turn. The
+machine should be idle otherwise.
 """
 
 import os
@@ -31,7 +31,8 @@ def own_pipeline(repeats: Repeats = 1) -> Iterator[Result]:
                 started = time.perf_counter()
                 measure(Path(folder))
                 seconds[name].append(time.perf_counter() - started)
-    ratios = [own / small for own, small in zip(seconds["own"], seconds["smoke"], strict=True)]
+    pairs = zip(seconds["own"], seconds["smoke"], strict=True)
+    ratios = [own_seconds / smoke_seconds for own_seconds, smoke_seconds in pairs]
     yield replace(Result.median("data.own_pipeline", ratios), details={"seconds": seconds})
 
 

@@ -1,4 +1,4 @@
-"""Reading pictures of one's own: the same through every convention, fast, in constant memory.
+"""Reading a user's own pictures: the same through every convention, fast, in constant memory.
 
 Two libraries read the same JPEG files, on all cores, to 64 x 64 arrays on disk: torchvision's
 ImageFolder with a DataLoader of as many workers; Hugging Face `datasets` (imagefolder, `map`) with
@@ -32,20 +32,21 @@ from genlab.datasets.readers.opening import read_pictures
 
 LIBRARIES = ROOT / "build" / "libraries"
 HUGGING_FACE = "datasets==5.2.0"
-WIDTH, HEIGHT, DIFFERENT = 500, 400, 200
+WIDTH, HEIGHT = 500, 400  # of a JPEG file, in pixels
+DIFFERENT = 200  # JPEG files that differ
 OURS = """
 import sys
 from functools import partial
 from pathlib import Path
 from genlab.core.params import load_params
 from genlab.core.params.sections import SourceParams
-from genlab.core.workers import spread
+from genlab.core.workers import parallel_map
 from genlab.datasets.readers.opening import read_pictures
 if __name__ == "__main__":
     folder, output, workers = sys.argv[1:]
     params = load_params().with_overrides(workers=int(workers))
     source = SourceParams(path=folder, size=64, channels="rgb")
-    pictures = read_pictures(source, Path(output), partial(spread, params=params))
+    pictures = read_pictures(source, Path(output), partial(parallel_map, params=params))
     assert pictures.fitted.levels.shape[1:] == (64, 64, 3)
 """
 TORCHVISION = """
@@ -107,16 +108,19 @@ def conventions() -> Iterator[Result]:
             for pixels, label in zip(pictures, labels, strict=True)
         }
         with tempfile.TemporaryDirectory() as folder:
-            read = read_pictures(SourceParams(path=str(write(Path(folder, "x"), pictures, labels))))
-        classes = [read.classes[label] if label >= 0 else None for label in read.labels]
-        rows = (levels.tobytes() for levels in read.fitted.levels)
+            path = write(Path(folder, "x"), pictures, labels)
+            own_pictures = read_pictures(SourceParams(path=str(path)))
+        classes = [
+            own_pictures.classes[label] if label >= 0 else None for label in own_pictures.labels
+        ]
+        rows = (levels.tobytes() for levels in own_pictures.fitted.levels)
         same.append(dict(zip(rows, classes, strict=True)) == expected)
     tasks = own_data.draw_tasks(60)
-    whole = sorted(map(str, own_data.list_grids(tasks)))
+    expected_grids = sorted(map(str, own_data.list_grids(tasks)))
     for write_tasks in own_data.TASK_CONVENTIONS.values():
         with tempfile.TemporaryDirectory() as folder:
             source = open_tasks(SourceParams(path=str(write_tasks(Path(folder, "x"), tasks))))
-        same.append(sorted(str(grid.cells.tolist()) for grid in source.grids) == whole)
+        same.append(sorted(str(grid.cells.tolist()) for grid in source.grids) == expected_grids)
     yield Result.rate("data.conventions", sum(same), len(same))
 
 
@@ -141,15 +145,15 @@ def reading_speed(count: Count = 20_000, repeats: int = 3) -> Iterator[Result]:
 
 @benchmark("data.memory_10x")
 def reading_memory(count: Count = 20_000) -> Iterator[Result]:
-    """Peak memory of our reader at 20,000 files over that at a tenth of them."""
+    """Measure the peak memory of our reader for all files, relative to a tenth of them."""
     peaks: dict[int, int] = {}
     with tempfile.TemporaryDirectory(prefix="genlab-photographs-") as name:
         for files in (count // 10, count):
             folder = write_photographs(Path(name, str(files)), files)
-            measured = Path(name, "peak")
-            command = [sys.executable, "-c", MEASURE, str(measured), sys.executable, "-c", OURS]
+            peak_file = Path(name, "peak")
+            command = [sys.executable, "-c", MEASURE, str(peak_file), sys.executable, "-c", OURS]
             subprocess.run([*command, str(folder), f"{name}/x.npy", "1"], check=True, cwd=ROOT)
-            peaks[files] = int(measured.read_text())
+            peaks[files] = int(peak_file.read_text())
     ratio = peaks[count] / peaks[count // 10]
     yield Result("data.memory_10x", ratio, details={"peak_kib": peaks})
 
@@ -171,16 +175,16 @@ def fuzz(cases: Annotated[int, typer.Option(min=1, help="Cases.")] = 20_000) -> 
 
 
 def install_libraries() -> None:
-    """Install Hugging Face `datasets` where it is not yet."""
+    """Install Hugging Face `datasets` into build/libraries, unless it is there."""
     if not (LIBRARIES / "datasets").is_dir():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(LIBRARIES)]
-        done = subprocess.run([*command, HUGGING_FACE, "--no-warn-conflicts"], check=False)
-        if done.returncode:
+        result = subprocess.run([*command, HUGGING_FACE, "--no-warn-conflicts"], check=False)
+        if result.returncode:
             raise GenlabError(f"{HUGGING_FACE} cannot be installed; the benchmark needs an index")
 
 
 def write_photographs(folder: Path, count: int) -> Path:
-    """Write JPEG files in two classes: blurred noise, of which DIFFERENT differ, about 40 KB."""
+    """Write JPEG files of about 40 KB in two classes: blurred noise, DIFFERENT distinct images."""
     rng = np.random.default_rng(0)
     contents = []
     for _ in range(min(count, DIFFERENT)):
@@ -198,7 +202,7 @@ def write_photographs(folder: Path, count: int) -> Path:
 
 
 def run_reader(script: str, folder: Path) -> None:
-    """Run a reader on all cores; nothing is there that it could take up again."""
+    """Run a reader on all cores, in a new folder, so that it can resume nothing."""
     workers = str(os.cpu_count() or 1)
     with tempfile.TemporaryDirectory() as home:
         file = Path(home, "reader.py")  # its processes import it again
