@@ -42,8 +42,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
     """A judge whose classifier is trained for a moment."""
     folder = tmp_path_factory.mktemp("judges")
-    images, labels = load_images(data, "train"), load_labels(data, "train")
-    training = TrainingSet.of_dataset(data.name, images, labels)
+    images = load_images(data, "train")
+    training = TrainingSet.of_dataset(data.name, images, load_labels(data, "train"))
     make_judges(training, folder, examples=2000, processes=1)
     return Judge(data, folder)
 
@@ -92,9 +92,11 @@ TRIED = [Settings("antixk", "", rate, 16, 8, 30, samples=20) for rate in (0.1, 0
 def test_nats_are_those_of_a_discretised_normal_and_sigma_is_their_best() -> None:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (3, SIDE, SIDE, 1), dtype=np.uint8)
-    images[0, :4], images[0, 4:8] = 0, 255
+    images[0, :4] = 0
+    images[0, 4:8] = 255
     means = np.clip(images + rng.normal(0, 20, images.shape), 0, 255).astype(np.uint8)
-    x, half = images / 255, 0.5 / 255
+    x = images / 255
+    half = 0.5 / 255
     normal = stats.norm(means / 255, 0.15)
     low = np.where(images == 0, 0.0, normal.cdf(x - half))
     high = np.where(images == 255, 1.0, normal.cdf(x + half))
@@ -150,15 +152,16 @@ def test_the_best_settings_go_on_and_a_killed_search_resumes(
 def test_the_first_trial_is_the_library_and_all_contenders_have_as_many(contender: str) -> None:
     trials = baselines.make_trials(contender, 12, 5.0)
     assert len(set(trials)) == 12
-    own = trials[0]
-    assert (own.loss, own.rate, own.width, own.latents) == {
+    default = trials[0]
+    assert (default.loss, default.rate, default.width, default.latents) == {
         "pythae-mlp": ("mse", 1e-4, 512, 10),
         "pythae-conv": ("mse", 1e-4, 128, 16),
         "antixk": ("", 5e-3, 32, 128),
     }[contender]
     assert trials == baselines.make_trials(contender, 12, 5.0)
-    assert {each.seconds for each in trials} == {5.0}
-    assert own.title.endswith(f"lr {own.rate:g} width {own.width} {own.latents} latents")
+    assert {settings.seconds for settings in trials} == {5.0}
+    tuned = f"lr {default.rate:g} width {default.width} {default.latents} latents"
+    assert default.title.endswith(tuned)
     assert Settings(OURS).title == "ours"
 
 
@@ -208,25 +211,26 @@ def test_a_summary_holds_mean_deviation_and_seeds() -> None:
 
 def test_each_key_is_about_the_baseline_that_is_best_at_it_on_validation() -> None:
     lucky = make_row("worse", [1.0, 1.0, 1.0], [4.2, 4.2, 4.2], validation_frechet=300.0)
-    found = {result.key: result for result in baseline_results.compare([*ROWS, lucky])}
-    over, below = found["images.frechet_over_baseline"], found["images.bpd_below_baseline"]
+    results = {result.key: result for result in baseline_results.compare([*ROWS, lucky])}
+    over = results["images.frechet_over_baseline"]
+    below = results["images.bpd_below_baseline"]
     assert over.value == pytest.approx(4.3 / 42)
     assert below.value == pytest.approx(4.0 - 3.05)
     welch = stats.ttest_ind([4.0, 4.1, 3.9], [3.0, 3.1, 3.05], equal_var=False)
     assert below.interval == pytest.approx(tuple(welch.confidence_interval()))
-    accuracy = found["images.discriminator_accuracy"]
+    accuracy = results["images.discriminator_accuracy"]
     assert (accuracy.value, accuracy.details["baseline"]) == (pytest.approx(4.3), pytest.approx(42))
-    assert found["images.discriminator_below_baseline"].value == pytest.approx(42 - 4.3)
+    assert results["images.discriminator_below_baseline"].value == pytest.approx(42 - 4.3)
     compare = baseline_results.compare
     assert list(compare(ROWS[:2])) == list(compare(ROWS[2:])) == []
 
 
 def test_a_row_of_one_seed_is_not_compared_with_rows_of_all() -> None:
     single = make_row("lucky", [30.0], [3.5])
-    found = {result.key: result for result in baseline_results.compare([single, *ROWS])}
-    assert found["images.frechet_over_baseline"].value == pytest.approx(4.3 / 42)
-    assert found["images.bpd_below_baseline"].seeds == [0, 1, 2]
-    assert "lucky" in found["images.judges_agree"].details["orders"]["kid"]  # of the first seeds
+    results = {result.key: result for result in baseline_results.compare([single, *ROWS])}
+    assert results["images.frechet_over_baseline"].value == pytest.approx(4.3 / 42)
+    assert results["images.bpd_below_baseline"].seeds == [0, 1, 2]
+    assert "lucky" in results["images.judges_agree"].details["orders"]["kid"]  # of the first seeds
 
 
 def test_judges_agree_where_each_names_the_same_winner() -> None:
@@ -241,13 +245,12 @@ def test_judges_agree_where_each_names_the_same_winner() -> None:
 
 
 def test_rows_that_are_compared_have_the_same_judges() -> None:
-    one, same, other = (
-        {"contender": name, "seed": 1, "judges": [digest]}
-        for name, digest in ((OURS, "a"), ("antixk", "a"), ("pythae-mlp", "b"))
-    )
-    baseline_results.require_same_judges([one, same])
+    ours = {"contender": OURS, "seed": 1, "judges": ["a"]}
+    same_judge = {"contender": "antixk", "seed": 1, "judges": ["a"]}
+    another_judge = {"contender": "pythae-mlp", "seed": 1, "judges": ["b"]}
+    baseline_results.require_same_judges([ours, same_judge])
     with refused("ours", "pythae-mlp"):
-        baseline_results.require_same_judges([one, same, other])
+        baseline_results.require_same_judges([ours, same_judge, another_judge])
 
 
 def test_ours_and_the_best_baseline_by_either_number_run_with_all_seeds() -> None:
@@ -284,14 +287,15 @@ def test_seeds_are_read_and_a_wrong_one_is_one_line() -> None:
 @pytest.mark.parametrize("rate", [1e-3, 1e30])
 def test_training_stops_at_its_budget_with_the_best_weights(rate: float) -> None:
     torch.manual_seed(0)
-    images, held_out = tiny.images(160, 0), tiny.images(60, 1)
+    images = tiny.images(160, 0)
+    held_out = tiny.images(60, 1)
     baseline = baseline_models.VanillaVAE()
-    shown = torch.from_numpy(held_out.transpose(0, 3, 1, 2).copy())
-    before = baseline_models.held_out_loss(baseline, shown)
+    held_out_tensor = torch.from_numpy(held_out.transpose(0, 3, 1, 2).copy())
+    before = baseline_models.held_out_loss(baseline, held_out_tensor)
     facts = baseline_models.fit(baseline, images, held_out, rate, 0.5)
     assert 0 < facts["images_seen"] <= facts["updates"] * baseline_models.BATCH
     assert all(value.isfinite().all() for value in baseline.state_dict().values())
-    after = baseline_models.held_out_loss(baseline, shown)
+    after = baseline_models.held_out_loss(baseline, held_out_tensor)
     # At a rate that breaks the weights the first ones stay; the loss is at a draw of z.
     assert after <= 1.001 * before
     decoded = baseline.decode(baseline.encode(torch.rand(3, 1, SIDE, SIDE))[0])
@@ -313,7 +317,7 @@ def test_at_the_librarys_width_networks_have_the_librarys_shapes() -> None:
     from pythae.models.nn.benchmarks.mnist import Decoder_Conv_AE_MNIST, Encoder_Conv_VAE_MNIST
 
     def shapes(module: torch.nn.Module) -> list[tuple[int, ...]]:
-        return sorted(tuple(each.shape) for each in module.parameters())
+        return sorted(tuple(weights.shape) for weights in module.parameters())
 
     mlp, conv = (VAEConfig((1, SIDE, SIDE), latents) for latents in (10, 16))
     networks = {"encoder": Encoder_Conv_VAE_MNIST(conv), "decoder": Decoder_Conv_AE_MNIST(conv)}
