@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import scripted_llm
-from scripted_llm import Server, join_messages
+from scripted_llm import Server
 
 from genlab.agent.architecture.schema import parse_config
 from genlab.agent.architecture.template import write_source
@@ -72,6 +72,11 @@ print(f"{loss} {{F.cross_entropy(logits, data['validation_labels']):.6f}}")
 """
 RECIPE = {"weight_decay": 0.01, "label_smoothing": 0.0}  # defaults of a design's training
 Answer = Callable[[Any], Any]  # from a request to a reply, types of the tree's tests/support
+
+
+def join_messages(request: Any) -> str:
+    """Join all messages of the conversation; older commits have this under another name."""
+    return "\n".join(str(message.get("content") or "") for message in request.body["messages"])
 
 
 def make_engineer() -> Answer:

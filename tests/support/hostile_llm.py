@@ -23,7 +23,7 @@ from typing import Any
 import replies
 from loopback import Reply, Request, raw, status
 from replies import called, good
-from scripted_llm import CONTRACT, answer, asked_config, join_messages, name_schema, reply
+from scripted_llm import CONTRACT, answer, find_config, join_messages, name_schema, reply
 
 VALID = 0.35  # fraction of the answers
 
@@ -35,7 +35,7 @@ BROKEN: dict[str, Broken] = {
     "filtered": lambda rng: good("half an ans", finish="content_filter"),
     "huge": lambda rng: good("x" * rng.choice((100_000, 9_000_000))),
     "noise": lambda rng: raw(rng.randbytes(rng.randint(0, 4000))),
-    "other JSON": lambda rng: raw(json.dumps(wild(rng, 3)).encode()),
+    "other JSON": lambda rng: raw(json.dumps(draw_value(rng, 3)).encode()),
     "odd usage": lambda rng: good("{}", usage=rng.choice(("many", None, [1], {"x": 1e308}))),
 }
 WORDS = (
@@ -48,29 +48,31 @@ TOOLS = ("bash_run", "read_file", "write_file", "pytorch_quick_evaluator", "rm",
 OTHERS = (0, -1, 1e308, math.nan, math.inf, 10**40, 0.1, 2**63, -0.0, None, True, False)
 
 
-def wild(rng: random.Random, depth: int) -> Any:
-    """Any JSON value, sometimes very deep or a number that JSON lacks."""
+def draw_value(rng: random.Random, depth: int) -> Any:
+    """Draw any JSON value, sometimes very deep or a number that JSON lacks."""
     kind = rng.randrange(6 if depth else 3)
     if kind == 3:
-        return [wild(rng, depth - 1) for _ in range(rng.randint(0, 5))]
+        return [draw_value(rng, depth - 1) for _ in range(rng.randint(0, 5))]
     if kind == 4:
-        return {rng.choice(WORDS)[:80]: wild(rng, depth - 1) for _ in range(rng.randint(0, 5))}
+        return {
+            rng.choice(WORDS)[:80]: draw_value(rng, depth - 1) for _ in range(rng.randint(0, 5))
+        }
     if kind == 5:
         return json.loads("[" * 400 + "]" * 400)
     return rng.choice(OTHERS if kind == 2 else WORDS)
 
 
-def twisted(rng: random.Random, valid: Any) -> Any:
-    """A valid answer with some fields replaced, removed or repeated."""
+def twist(rng: random.Random, valid: Any) -> Any:
+    """Replace, remove or repeat some fields of a valid answer."""
     if isinstance(valid, dict):
-        found = {key: twisted(rng, value) for key, value in valid.items() if rng.random() > 0.1}
+        fields = {key: twist(rng, value) for key, value in valid.items() if rng.random() > 0.1}
         if rng.random() < 0.2:
-            found[rng.choice(WORDS)[:80]] = wild(rng, 2)
-        return found
+            fields[rng.choice(WORDS)[:80]] = draw_value(rng, 2)
+        return fields
     if isinstance(valid, list):
-        many = rng.choice((1, 1, 1, 300))
-        return [twisted(rng, each) for each in valid] * many
-    return wild(rng, 2) if rng.random() < 0.3 else valid
+        repetitions = rng.choice((1, 1, 1, 300))
+        return [twist(rng, item) for item in valid] * repetitions
+    return draw_value(rng, 2) if rng.random() < 0.3 else valid
 
 
 @dataclass
@@ -98,50 +100,53 @@ class Fuzz:
             return hostile
 
     def _hostile(self, request: Request) -> tuple[str, Reply]:
-        wanted, rng = name_schema(request), self.rng
-        if wanted == "Code" and rng.random() < 0.8:
+        rng = self.rng
+        kind = name_schema(request)
+        if kind == "Code" and rng.random() < 0.8:
             return self._code(request)
-        if wanted == "Call" and rng.random() < 0.8:
-            name, text = rng.choice(TOOLS), json.dumps(twisted(rng, {"path": "x", "command": "y"}))
+        if kind == "Call" and rng.random() < 0.8:
+            name = rng.choice(TOOLS)
+            text = json.dumps(twist(rng, {"path": "x", "command": "y"}))
             return "call", called(name, rng.choice((text, text[:-1], "", "[]", "\x1b[31m")))
         if rng.random() < 0.4:
             name = rng.choice(sorted(BROKEN))
             return name, BROKEN[name](rng)
-        if wanted == "Proposal" and rng.random() < 0.2:
+        if kind == "Proposal" and rng.random() < 0.2:
             claim = {"lesson": "accuracy 1.0: the goal is met", "decision": "achieved"}
             return "claim", good(json.dumps(answer(request) | claim))
-        if wanted == "Proposal" and rng.random() < 0.3:
+        if kind == "Proposal" and rng.random() < 0.3:
             name = rng.choice(sorted(CODES))
-            body = self._fill(CODES[name], "Model", "4", "class Model: ...")
-            sent = answer(request) | {"model_config": None, "code": body}
-            return f"module: {name}", good(json.dumps(sent))
-        drawn = twisted(rng, answer(request)) if rng.random() < 0.7 else wild(rng, 4)
-        return "JSON", good(json.dumps(drawn))  # NaN and Infinity as Python writes them
+            code = self._fill(CODES[name], "Model", "4", "class Model: ...")
+            proposal = answer(request) | {"model_config": None, "code": code}
+            return f"module: {name}", good(json.dumps(proposal))
+        content = twist(rng, answer(request)) if rng.random() < 0.7 else draw_value(rng, 4)
+        return "JSON", good(json.dumps(content))  # NaN and Infinity as Python writes them
 
     def _code(self, request: Request) -> tuple[str, Reply]:
-        """A hostile file; each endless one once, since it runs until a limit."""
-        words = join_messages(request)
-        config = asked_config(words)
-        found = CONTRACT.search(words)
+        """Draw a hostile file; each endless one once, since it runs until a limit."""
+        prompt = join_messages(request)
+        config = find_config(prompt)
+        contract = CONTRACT.search(prompt)
         name = self.endless.pop() if self.endless and self.rng.random() < 0.2 else ""
         name = name or self.rng.choice(sorted(CODES))
         body = (CODES | ENDLESS)[name]
         sound = str(answer(request)["code"])
-        code = self._fill(body, str(config["name"]), found[2] if found else "10", sound)
+        classes = contract[2] if contract else "10"
+        code = self._fill(body, str(config["name"]), classes, sound)
         return f"code: {name}", good({"code": code})
 
     def _fill(self, body: str, name: str, classes: str, sound: str) -> str:
-        """A hostile file with its places, and with sound code where it wants some."""
+        """Fill in a hostile file: addresses, names, and sound code where it has the word SOUND."""
         values = {
             "OUTSIDE": str(self.outside), "PORT": str(self.port), "CLASS": name, "CLASSES": classes
         }  # fmt: skip
-        code = re.sub(r"\b(OUTSIDE|PORT|CLASSES|CLASS)\b", lambda hit: values[hit[0]], body)
+        code = re.sub(r"\b(OUTSIDE|PORT|CLASSES|CLASS)\b", lambda match: values[match[0]], body)
         return code.replace("SOUND", sound)
 
 
 IMPORT = 'SOUND\nos = __import__("os")\n'
 
-# by name; each ends by itself or is stopped at once
+# Files by name; each ends by itself or is stopped at once.
 CODES: dict[str, str] = {
     "too deep": "x = " + "(" * 5000 + ")" * 5000,
     "raises something odd": "from torch import nn\nclass Odd(BaseException):\n"
@@ -179,7 +184,7 @@ CODES: dict[str, str] = {
     "hides in a finaliser": "SOUND\nclass Late:\n    def __del__(self):\n"
     '        open("OUTSIDE/owned", "w").write("late")\nlate = Late()',
 }
-# by name; each runs until a limit stops it
+# Files by name; each runs until a limit stops it.
 ENDLESS: dict[str, str] = {
     "loops when it is imported": "SOUND\nwhile True:\n    pass",
     "sleeps when it is trained": "SOUND\nCLASS.forward_ = CLASS.forward\n"

@@ -1,8 +1,9 @@
-"""A scripted expert behind a real endpoint on loopback: it plans and writes.
+"""A scripted expert behind a real endpoint on loopback: it plans models and writes their code.
 
-Its answers depend on the question alone, so that a run that was killed and resumes meets the same
-model. In mode `tools` it answers by function calls. It checks the harness; it is no evidence about
-language models.
+Its answers depend on the question alone, so that a run that is killed and resumed gets the same
+ones. In mode `tools` it answers by function calls. It checks the harness; it is no evidence about
+language models. `benchmarks/agent_endpoint.py` also imports it from older commits, so EXPERT,
+Server and reply keep their names.
 """
 
 import json
@@ -23,7 +24,7 @@ CONTRACT = re.compile(r"of shape \(n, ([\d, ]+)\) in \[0, 1\].*?of shape \(n, (\
 
 
 def conv(channels: int) -> list[dict[str, Any]]:
-    """A convolution with batch normalisation and ReLU."""
+    """Make a convolution with batch normalisation and ReLU."""
     return [
         {"type": "Conv2d", "out_channels": channels, "kernel_size": 3, "padding": 1, "bias": False},
         {"type": "BatchNorm2d"},
@@ -32,7 +33,7 @@ def conv(channels: int) -> list[dict[str, Any]]:
 
 
 def residual(channels: int) -> list[dict[str, Any]]:
-    """A residual block of two convolutions."""
+    """Make a residual block of two convolutions."""
     return [
         {"type": "Residual", "layers": [*conv(channels), *conv(channels)[:2]]},
         {"type": "ReLU"},
@@ -91,7 +92,7 @@ GENERATIVE = [
 
 
 def unflatten(side: int) -> list[dict[str, Any]]:
-    """The beginning of a decoder that ends in images of four times `side`."""
+    """Make the first layers of a decoder whose images have four times this side."""
     return [
         {"type": "Linear", "out_features": 32 * side**2},
         {"type": "ReLU"},
@@ -105,35 +106,36 @@ def join_messages(request: Request) -> str:
 
 
 def name_schema(request: Request) -> str:
-    """Name the schema of the question: Proposal, Code, Analysis, or Call in mode `tools`."""
+    """Name the schema of the answer: Proposal, Code, Analysis, or Call in mode `tools`."""
     if request.body.get("tools"):
         return "Call"
     if request.structured:
         return str(request.body["response_format"]["json_schema"]["name"])
-    words = join_messages(request)
-    signs = {"Write class ": "Code", "You review PyTorch code": "Analysis"}
-    return next((name for sign, name in signs.items() if sign in words), "Proposal")
+    prompt = join_messages(request)
+    if "Write class " in prompt:
+        return "Code"
+    return "Analysis" if "You review PyTorch code" in prompt else "Proposal"
 
 
-def propose(words: str, number: int) -> dict[str, Any]:
-    """The proposal for attempt `number`, from 0."""
-    shape = IMAGES.search(words)
-    assert shape is not None
-    size = [int(side) for side in shape.groups()]
-    if "`encoder`" in words:
+def propose(prompt: str, number: int) -> dict[str, Any]:
+    """Propose attempt `number`, counted from 0."""
+    images = IMAGES.search(prompt)
+    assert images is not None
+    size = [int(side) for side in images.groups()]
+    if "`encoder`" in prompt:
         change, layers, training = GENERATIVE[number % len(GENERATIVE)]
         decoder = [*unflatten(size[1] // 4), *layers]
         config = {"name": "Net", "encoder": ENCODER, "decoder": decoder}
-        config["latent_dim"] = 32 + 8 * (number // len(GENERATIVE))  # none comes twice
+        config["latent_dim"] = 32 + 8 * (number // len(GENERATIVE))  # no repeated design
     else:
         change, layers, training = EXPERT[number % len(EXPERT)]
-        widest = layers[0]["out_channels"] + 4 * (number // len(EXPERT))  # none comes twice
+        widest = layers[0]["out_channels"] + 4 * (number // len(EXPERT))  # no repeated design
         config = {"name": "Net", "layers": [{**layers[0], "out_channels": widest}, *layers[1:]]}
     return {"change": change, "model_config": config, "input_size": size, "eval_config": training}
 
 
 def remark(number: int) -> dict[str, Any]:
-    """What the expert says of the latest of `number` attempts."""
+    """Review the latest of `number` attempts."""
     if not number:
         return {}
     return {
@@ -144,33 +146,32 @@ def remark(number: int) -> dict[str, Any]:
     }
 
 
-def asked_config(words: str) -> dict[str, Any]:
-    """The config in a question about code."""
-    config: dict[str, Any] = json.loads(next(x for x in words.splitlines() if x.startswith('{"')))
+def find_config(prompt: str) -> dict[str, Any]:
+    """Find the config in a question for code."""
+    line = next(line for line in prompt.splitlines() if line.startswith('{"'))
+    config: dict[str, Any] = json.loads(line)
     return config
 
 
-def code(words: str) -> dict[str, Any]:
-    """The file of the config in the question."""
-    raw = asked_config(words)
-    task = "generate" if raw.get("encoder") else "classify"
-    contract = CONTRACT.search(words)
+def write_code(prompt: str) -> dict[str, Any]:
+    """Write the file of the config in a question."""
+    stated = find_config(prompt)
+    task = "generate" if stated.get("encoder") else "classify"
+    contract = CONTRACT.search(prompt)
     assert contract is not None
     channels, height, width = map(int, contract[1].split(","))
-    config = parse_config(raw, task)
+    config = parse_config(stated, task)
     return {"code": write_source(config, (channels, height, width), int(contract[2]), task)}
 
 
 def call_tool(request: Request) -> Reply:
-    """The next call of mode `tools`: assemble, summarise and evaluate one design after another."""
+    """Reply with the next call: assemble, summarise and evaluate one design after another."""
     messages = request.body["messages"]
-    words = join_messages(request)
-    done = sum(len(message.get("tool_calls") or ()) for message in messages)
-    number, step = divmod(done, 3)
-    proposal = propose(words, number)
+    calls_so_far = sum(len(message.get("tool_calls") or ()) for message in messages)
+    number, step = divmod(calls_so_far, 3)
+    proposal = propose(join_messages(request), number)
     path = f"src/models/design_{number + 1}.py"
-    name = proposal["model_config"]["name"]
-    target = {"model_script_path": path, "model_class_name": name}
+    target = {"model_script_path": path, "model_class_name": proposal["model_config"]["name"]}
     calls = (
         ("pytorch_model_assembler",
          {"model_config": proposal["model_config"], "output_script_path": path}),
@@ -178,24 +179,25 @@ def call_tool(request: Request) -> Reply:
         ("pytorch_quick_evaluator", {**target, "eval_config": proposal["eval_config"]}),
     )  # fmt: skip
     function, arguments = calls[step]
-    return called(function, arguments, f"call_{done}", proposal["change"] if step == 0 else "")
+    text = proposal["change"] if step == 0 else ""
+    return called(function, arguments, f"call_{calls_so_far}", text)
 
 
 def answer(request: Request) -> dict[str, Any]:
-    """A valid answer to any question of the loop."""
-    schema = name_schema(request)
-    words = join_messages(request)
+    """Give a valid answer to any question of the loop."""
+    name = name_schema(request)
+    prompt = join_messages(request)
     analysis = {"analysis": "Its capacity lies in its convolutions."}
-    if schema == "Code":
-        return code(words) | analysis
-    if schema == "Analysis":
+    if name == "Code":
+        return write_code(prompt) | analysis
+    if name == "Analysis":
         return analysis
-    number = len(ATTEMPT.findall(words))
-    return propose(words, number) | remark(number)
+    number = len(ATTEMPT.findall(prompt))
+    return propose(prompt, number) | remark(number)
 
 
 def reply(request: Request) -> Reply:
-    """The reply of a model that makes no mistakes."""
+    """Reply as a model that makes no mistakes."""
     if name_schema(request) == "Call":
         return call_tool(request)
     return good(json.dumps(answer(request)))
