@@ -1,4 +1,4 @@
-"""Measured attributes of images, and hypotheses about them: what a failure can be blamed on."""
+"""Measured attributes of images, and hypotheses about which of them make an image fail."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from genlab.evaluation.failures.error_analysis import Column, Hypothesis
 CHUNK = 1024
 LEVELS = 255
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-"""Weights of red, green and blue in the brightness that people see (ITU-R BT.601)."""
+"""Weights of red, green and blue in the perceived brightness (ITU-R BT.601)."""
 EDGE = 0.1
 """A pixel with a steeper gradient, in units of the range per pixel, lies on an edge."""
 FINE = 0.25
-"""Cycles per pixel above which detail is fine: half of what pixels can hold along an axis."""
+"""Cycles per pixel above which detail is fine: half of the highest frequency along an axis."""
 
 MEANING: dict[str, str] = {
     "brightness": "mean level",
@@ -28,9 +28,9 @@ MEANING: dict[str, str] = {
     "train_distance": "distance to the nearest training image, in the classifier's features",
     "atypicality": "root mean squared distance to the mean test image of the class",
 }
-"""What each attribute is. Levels are grey or luma (BT.601) in [0, 1]."""
+"""Meaning of each attribute. Levels are grey or luma (BT.601) in [0, 1]."""
 
-# Name, attribute, whether the upper or the lower quarter, and how such images differ.
+# Name, attribute, whether it is the upper or the lower quarter, and how such images differ.
 _QUARTERS = (
     ("bright", "brightness", True, "brighter"),
     ("dark", "brightness", False, "darker"),
@@ -53,72 +53,76 @@ def image_hypotheses(
     subject: str = "images",
     verb: str = "are hard",
 ) -> list[Hypothesis]:
-    """What may make an image fail: an attribute in the outer quarter of its class, or its class.
+    """Hypotheses about images: an attribute in the outer quarter of its class, or the class itself.
 
-    measured: `measure_attributes`; only what they hold is claimed. labels: (n,), indices into
-    `names`. subject and verb begin and end the sentences. Quarters are those of an image's own
-    class, so that the comparison within classes has every class on both sides.
+    measured: result of `measure_attributes`, which may lack columns. labels: (n,), indices into
+    `names`. subject, verb: begin and end of the sentences. Quarters are computed per class, so that
+    every class has images with and without an attribute.
     """
-    found = []
+    hypotheses = []
     for name, attribute, upper, words in _QUARTERS:
         if attribute in measured:
-            values, share = measured[attribute], 0.75 if upper else 0.25
-            limits = values.groupby(labels).transform(lambda own, q=share: np.quantile(own, q))
+            values = measured[attribute]
+            quantile = 0.75 if upper else 0.25
+            limits = values.groupby(labels).transform(
+                lambda column, q=quantile: np.quantile(column, q)
+            )
             flags = np.asarray(values > limits if upper else values < limits)
             sentence = f"{subject} {words} than three quarters of their class {verb}"
-            found.append(Hypothesis(name, sentence, flags))
+            hypotheses.append(Hypothesis(name, sentence, flags))
     for index, name in enumerate(names):
         sentence = f"{subject} of the class {name} {verb}"
-        found.append(Hypothesis(f"class_{name}", sentence, labels == index, within_stratum=False))
-    return found
+        flags = labels == index
+        hypotheses.append(Hypothesis(f"class_{name}", sentence, flags, within_stratum=False))
+    return hypotheses
 
 
 def measure_attributes(images: Images, labels: Column, centres: Floats) -> pd.DataFrame:
-    """Attributes of each image, n rows: those of MEANING but `train_distance`.
+    """Measure the attributes of MEANING, except `train_distance`, in a row per image.
 
-    images: (n, h, w, c) uint8, c 1 or 3. labels: (n,) classes. centres: `class_means` to measure
-    atypicality from.
+    images: (n, h, w, c) uint8, c 1 or 3. labels: (n,) classes. centres: `class_means`, which
+    atypicality is measured from.
     """
-    parts = []
+    chunks = []
     for start in range(0, len(images), CHUNK):
         rows = slice(start, start + CHUNK)
         levels = images[rows].astype(np.float32) / np.float32(LEVELS)
-        away = np.square(levels - centres[labels[rows]]).mean(axis=(1, 2, 3), dtype=np.float64)
-        columns = {**_measure(levels), "atypicality": np.sqrt(away)}
-        parts.append(pd.DataFrame(columns))
-    return pd.concat(parts, ignore_index=True)
+        squared = np.square(levels - centres[labels[rows]])
+        atypicality = np.sqrt(squared.mean(axis=(1, 2, 3), dtype=np.float64))
+        chunks.append(pd.DataFrame({**_measure(levels), "atypicality": atypicality}))
+    return pd.concat(chunks, ignore_index=True)
 
 
 def class_means(images: Images, labels: Column, classes: int) -> Floats:
-    """Mean image of each class, (classes, h, w, c) in [0, 1]; of all images for an empty class."""
+    """Mean image of each class, (classes, h, w, c) in [0, 1]; an empty class has that of all."""
     groups = (images[labels == label] for label in range(classes))
     means = [(group if len(group) else images).mean(axis=0, dtype=np.float64) for group in groups]
     return np.stack(means) / LEVELS
 
 
 def _measure(levels: npt.NDArray[np.float32]) -> dict[str, Column]:
-    """Attributes of a chunk that need nothing but its pixels."""
+    """Attributes of a chunk of images that depend only on its pixels, (n, h, w, c) in [0, 1]."""
     grey = levels @ LUMA if levels.shape[-1] == 3 else levels[..., 0]
     pixels = (1, 2)
     slope = np.hypot(*np.gradient(grey, axis=pixels))
-    # In whole double precision: a uniform image must come out uniform.
+    # In double precision, so that a uniform image has no variance.
     centred = grey.astype(np.float64)
     centred -= centred.mean(axis=pixels, keepdims=True)
-    shared = (centred * centred[:, :, ::-1]).sum(axis=pixels)
+    covariance = (centred * centred[:, :, ::-1]).sum(axis=pixels)
     power = np.abs(np.fft.fft2(grey - grey.mean(axis=pixels, keepdims=True))) ** 2
     down, across = (np.fft.fftfreq(side) for side in grey.shape[1:])
     fine = power[:, np.hypot(down[:, None], across) > FINE].sum(axis=1)
     return {
         "brightness": grey.mean(axis=pixels, dtype=np.float64),
         "contrast": grey.std(axis=pixels, dtype=np.float64),
-        "fine_detail": _share(fine, power.sum(axis=pixels), otherwise=0.0),
+        "fine_detail": _divide(fine, power.sum(axis=pixels), otherwise=0.0),
         "edges": (slope > EDGE).mean(axis=pixels),
-        "symmetry": _share(shared, np.square(centred).sum(axis=pixels), otherwise=1.0),
+        "symmetry": _divide(covariance, np.square(centred).sum(axis=pixels), otherwise=1.0),
     }
 
 
-def _share(part: Floats, whole: Floats, *, otherwise: float) -> Floats:
-    """part / whole, `otherwise` where the whole is nothing but rounding."""
-    share = np.full(len(whole), otherwise)
-    np.divide(part, whole, out=share, where=whole > 1e-9)
-    return share
+def _divide(numerator: Floats, denominator: Floats, *, otherwise: float) -> Floats:
+    """Divide, with `otherwise` where the denominator is a rounding error."""
+    quotient = np.full(len(denominator), otherwise)
+    np.divide(numerator, denominator, out=quotient, where=denominator > 1e-9)
+    return quotient
