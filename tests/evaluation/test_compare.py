@@ -35,18 +35,18 @@ def test_a_difference_is_judged_by_the_ends_between_the_values(tmp_path: Path) -
 
 def test_every_form_of_interval_and_every_number_is_read(tmp_path: Path) -> None:
     bounds = {"low": 0.0, "high": 2.0, "n": 9}
-    metrics = {"curve": [1, 2], "per": {"0": 1.0}, "name": "words", "none": None}
+    content = {"curve": [1, 2], "per": {"0": 1.0}, "name": "words", "none": None}
     rate = {"v": 1.0, "bits": 8, "interval": bounds}
-    write_run(tmp_path, {**metrics, "intervals": {"per.0": bounds}, "rate": rate})
+    write_run(tmp_path, {**content, "intervals": {"per.0": bounds}, "rate": rate})
     best = {"test": {"accuracy": 0.5, "accuracy_interval": [0.4, 0.6]}, "reached": True}
     write_json(tmp_path / "results/agent.json", best)
     tool = {"score": 0.5, "low": 0.4, "high": 0.6, "cost": 0}
     write_json(tmp_path / "results/benchmark.json", {"contenders": {"tool": tool}})
     write_json(tmp_path / "metrics/agent.json", {"passed": False, "test": 0.5})
     write_json(tmp_path / "metrics/emoji.json", {"bits_per_dim": 3.0})
-    found = {key: (m.value, m.interval) for key, m in read_metrics(tmp_path).items()}
+    metrics = {key: (m.value, m.interval) for key, m in read_metrics(tmp_path).items()}
     grids = "results/arc_grids/metrics"
-    assert found == {
+    assert metrics == {
         "results/agent.test.accuracy": (0.5, (0.4, 0.6)),
         "results/agent.reached": (1, None),
         f"{grids}.curve.0": (1, None),
@@ -62,20 +62,20 @@ def test_every_form_of_interval_and_every_number_is_read(tmp_path: Path) -> None
 
 
 def test_what_one_run_lacks_and_what_has_no_interval_is_listed(tmp_path: Path) -> None:
-    found = outcomes(tmp_path, {"a": 1, "b": 1}, {"b": 2, "c": 1})
-    assert found == {"a": "one run only", "b": "no interval", "c": "one run only"}
+    by_metric = outcomes(tmp_path, {"a": 1, "b": 1}, {"b": 2, "c": 1})
+    assert by_metric == {"a": "one run only", "b": "no interval", "c": "one run only"}
 
 
 def test_the_command_prints_every_metric_and_a_summary(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root)
-    shown = CliRunner().invoke(app, ["report", "compare", str(root), str(root)])
-    assert shown.exit_code == 0, shown.output
+    result = CliRunner().invoke(app, ["report", "compare", str(root), str(root)])
+    assert result.exit_code == 0, result.output
     keys = compare_runs(root, root)["metric"]
     assert len(keys) > 400
-    assert all(key in shown.output for key in keys)
-    assert shown.output.endswith(f"{len(keys)} metrics; equal: {len(keys)}\n")
+    assert all(key in result.output for key in keys)
+    assert result.output.endswith(f"{len(keys)} metrics; equal: {len(keys)}\n")
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"x": 1, "intervals": {"x": {"low": 0}}}'])

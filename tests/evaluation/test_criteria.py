@@ -13,10 +13,10 @@ NEAR = "memorisation.intervals.near_duplicate_rate.low"
 
 
 def _failed(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> list[str]:
-    found = check_criteria(kind, evidence(kind, metrics, curves))
-    failed = [criterion["name"] for criterion in found["criteria"] if not criterion["passed"]]
-    assert found["passed"] == (not failed)
-    json.dumps(found, allow_nan=False)
+    verdict = check_criteria(kind, evidence(kind, metrics, curves))
+    failed = [criterion["name"] for criterion in verdict["criteria"] if not criterion["passed"]]
+    assert verdict["passed"] == (not failed)
+    json.dumps(verdict, allow_nan=False)
     return failed
 
 
@@ -37,7 +37,10 @@ def _of_grids(metrics: dict[str, Any], **curves: list[float]) -> list[str]:
         ({"samplers.posterior.relative_frechet": 6.1}, ["relative_frechet_posterior"]),
         ({"samplers.prior.relative_frechet": 16.1}, ["relative_frechet_prior"]),
         ({"samplers.rejection.relative_frechet": 13.1}, ["relative_frechet_best"]),
-        ({"samplers.gmm.relative_frechet": 99.0}, []),  # nor best, nor asked for
+        (
+            {"samplers.gmm.relative_frechet": 99.0},
+            [],
+        ),  # neither the best sampler nor one with a criterion
         ({"best_sampler": "gmm"}, ["relative_frechet_best"]),
         ({"samplers.rejection.discriminator_accuracy": 0.81}, ["discriminator_accuracy"]),
         ({"samplers.rejection.recall": 0.2}, ["recall"]),
@@ -51,10 +54,10 @@ def test_one_bad_number_fails_one_criterion(changes: dict[str, Any], failed: lis
 
 def test_the_first_line_of_a_verdict_says_what_is_missed() -> None:
     changes = {"ssim": 0.5, "comparable": False}
-    found = check_criteria("images", evidence("images", image_metrics(changes), image_series()))
-    assert next(iter(found)) == "summary"
-    assert found["summary"] == "missed: bits_per_dim – (wanted < 3.46), ssim 0.5 (wanted > 0.7)"
-    assert found["criteria"][1]["interval"] == {"low": 0.83, "high": 0.85, "n": 10_000}
+    verdict = check_criteria("images", evidence("images", image_metrics(changes), image_series()))
+    assert next(iter(verdict)) == "summary"
+    assert verdict["summary"] == "missed: bits_per_dim – (wanted < 3.46), ssim 0.5 (wanted > 0.7)"
+    assert verdict["criteria"][1]["interval"] == {"low": 0.83, "high": 0.85, "n": 10_000}
 
 
 def test_skipped_updates_fail_from_one_percent_on() -> None:
@@ -68,15 +71,16 @@ def test_black_answers_and_a_few_wrong_cells_in_most_grids_fail() -> None:
     assert {"exact_grid_accuracy", "no_dominant_colour", "all_colours_learnt"} <= set(black)
     predicted = grids()
     predicted[:250, 0, :4] = (predicted[:250, 0, :4] + 1) % 10
-    found = grid_run_metrics(predicted)
-    assert found["pixel_accuracy"] > 0.98
-    assert "exact_grid_accuracy" in _of_grids(found)
+    metrics = grid_run_metrics(predicted)
+    assert metrics["pixel_accuracy"] > 0.98
+    assert "exact_grid_accuracy" in _of_grids(metrics)
 
 
 def test_a_run_with_a_kl_term_must_generate() -> None:
     sampler = {"valid_rate": 0.5, "intervals": {"valid_rate": {"low": 0.4, "high": 0.6, "n": 100}}}
     poor = {"neg_elbo_over_entropy_bound": 1.11, "samplers": {"prior": sampler}}
-    metrics, both = grid_run_metrics(grids(), **poor), ["valid_rate", "neg_elbo_over_entropy_bound"]
+    metrics = grid_run_metrics(grids(), **poor)
+    both = ["valid_rate", "neg_elbo_over_entropy_bound"]
     assert _of_grids(metrics) == both
     # Also where the KL has vanished, from which beta cannot be read.
     assert _of_grids(metrics, kl_divergence=[0.0] * 3, beta_kl=[0.0] * 3) == both

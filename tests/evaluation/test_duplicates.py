@@ -1,4 +1,4 @@
-"""Nearest training images, and what they say of copies."""
+"""Nearest training images, and the rate of near copies."""
 
 import numpy as np
 import numpy.typing as npt
@@ -20,20 +20,23 @@ def test_neighbours_are_those_of_a_plain_search(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CHUNK", chunk)
-    queries, train = _images(20, 0), _images(70, 1)
-    apart = (queries[:, None].astype(float) - train[None]).reshape(20, 70, -1)
+    queries = _images(20, 0)
+    train = _images(70, 1)
+    differences = (queries[:, None].astype(float) - train[None]).reshape(20, 70, -1)
     indices, distances = find_nearest(queries, train)
-    assert indices.tolist() == np.square(apart).sum(2).argmin(1).tolist()
-    assert distances == pytest.approx(np.sqrt(np.square(apart).mean(2)).min(1) / 255)
+    assert indices.tolist() == np.square(differences).sum(2).argmin(1).tolist()
+    assert distances == pytest.approx(np.sqrt(np.square(differences).mean(2)).min(1) / 255)
     # Features have a Euclidean distance.
     indices, distances = find_nearest(queries.astype(np.float64), train.astype(np.float32))
-    assert distances == pytest.approx(np.linalg.norm(apart, axis=2).min(1))
+    assert distances == pytest.approx(np.linalg.norm(differences, axis=2).min(1))
 
 
 def test_one_level_of_one_pixel_tells_a_neighbour_from_a_copy() -> None:
     """Bright images: float32 would lose this difference in the sum of their squares."""
     train = np.full((3, 64, 64, 3), 255, np.uint8)
-    train[0, 0, 0, 0], train[1, 5, 5, 1], train[2, :9] = 253, 254, 0
+    train[0, 0, 0, 0] = 253
+    train[1, 5, 5, 1] = 254
+    train[2, :9] = 0
     query = np.full((1, 64, 64, 3), 255, np.uint8)
     indices, distances = find_nearest(np.concatenate([query, train[1:2]]), train)
     assert indices.tolist() == [1, 1]
@@ -49,8 +52,8 @@ def test_of_equally_near_images_the_first_is_named() -> None:
 def test_copies_and_near_copies_are_distinguished_from_new_samples_of_the_same_source() -> None:
     train = _images(400, 1)
     held_out = find_nearest(_images(300, 3), train)[1]
-    found = measure_memorisation(find_nearest(_images(300, 2), train)[1], held_out)
-    interval = found["intervals"]["near_duplicate_rate"]
+    metrics = measure_memorisation(find_nearest(_images(300, 2), train)[1], held_out)
+    interval = metrics["intervals"]["near_duplicate_rate"]
     assert interval["low"] < 0.01 < interval["high"]
     near = train[50:100] ^ 1  # every level off by one
     copies = find_nearest(np.concatenate([train[:25], near, _images(25, 2)]), train)[1]

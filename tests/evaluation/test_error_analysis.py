@@ -13,31 +13,33 @@ from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.shapes import KINDS
 
-Claims = list[Hypothesis]
+Hypotheses = list[Hypothesis]
 
 
 @pytest.fixture(scope="module")
-def data() -> tuple[np.ndarray, Claims]:
+def data() -> tuple[np.ndarray, Hypotheses]:
     """Objects of each of 2500 grids, and the hypotheses about them."""
     return grid_hypotheses(AtomicImageGenerator(GridDistribution()).generate(2500, 3).grids)
 
 
-def compare(errors: Any, data: tuple[np.ndarray, Claims], bootstrap: int = 2000) -> dict[str, Any]:
+def compare(
+    errors: Any, data: tuple[np.ndarray, Hypotheses], bootstrap: int = 2000
+) -> dict[str, Any]:
     tests = error_analysis.compare(errors, *data, bootstrap=bootstrap, seed=0)
     return {test["name"]: test for test in tests}
 
 
-def _flags(data: tuple[np.ndarray, Claims], name: str) -> np.ndarray:
-    return next(each.flags for each in data[1] if each.name == name)
+def _flags(data: tuple[np.ndarray, Hypotheses], name: str) -> np.ndarray:
+    return next(hypothesis.flags for hypothesis in data[1] if hypothesis.name == name)
 
 
-def _holds(grid: np.ndarray) -> tuple[int, set[str]]:
-    """Objects of one grid, and the names of the hypotheses that hold of it."""
-    count, claims = grid_hypotheses(grid[None])
-    return int(count[0]), {each.name for each in claims if each.flags[0]}
+def _describe(grid: np.ndarray) -> tuple[int, set[str]]:
+    """Number of objects of a grid, and the names of its attributes."""
+    count, hypotheses = grid_hypotheses(grid[None])
+    return int(count[0]), {hypothesis.name for hypothesis in hypotheses if hypothesis.flags[0]}
 
 
-def test_what_holds_of_a_grid_drawn_by_hand() -> None:
+def test_the_attributes_of_a_grid_drawn_by_hand() -> None:
     grid = np.zeros((16, 16), dtype=np.uint8)
     grid[0, 2:7] = 3  # a line on the rim
     grid[4:6, 2:4] = 3  # a square three free cells below
@@ -45,12 +47,12 @@ def test_what_holds_of_a_grid_drawn_by_hand() -> None:
     grid[10, 10] = 0  # a frame, three free cells away from the square
     kinds = {f"kind_{kind}" for kind in ("line_horizontal", "rectangle_filled", "rectangle_hollow")}
     names = {"small_object", "thin_object", "repeated_colour", "at_border"}
-    assert _holds(grid) == (3, {*names, *kinds, "colour_green", "colour_grey"})
+    assert _describe(grid) == (3, {*names, *kinds, "colour_green", "colour_grey"})
 
 
 @pytest.mark.parametrize("direction", [(0, 1), (1, 0), (1, 1), (1, -1)])
 @pytest.mark.parametrize(("colour", "alike"), [(1, "close_same_colour"), (2, "close_colour_pair")])
-def test_close_neighbours_are_seen_in_every_direction(
+def test_close_neighbours_are_detected_in_every_direction(
     direction: tuple[int, int], colour: int, alike: str
 ) -> None:
     for pitch, close in ((3, {"close_neighbours", alike}), (4, set())):
@@ -58,7 +60,7 @@ def test_close_neighbours_are_seen_in_every_direction(
         grid[6:8, 6:8] = 1
         row, col = 6 + pitch * np.array(direction)
         grid[row : row + 2, col : col + 2] = colour
-        assert {name for name in _holds(grid)[1] if name.startswith("close_")} == close
+        assert {name for name in _describe(grid)[1] if name.startswith("close_")} == close
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ def test_close_neighbours_are_seen_in_every_direction(
     [("kind_plus", 4, "supported"), ("at_border", 0.3, "refuted")],
 )
 def test_a_planted_cause_is_supported_and_its_opposite_refuted(
-    data: tuple[np.ndarray, Claims], attribute: str, factor: float, verdict: str
+    data: tuple[np.ndarray, Hypotheses], attribute: str, factor: float, verdict: str
 ) -> None:
     rng = np.random.default_rng(0)
     errors = rng.exponential(1, 2500) * np.where(_flags(data, attribute), factor, 1)
@@ -76,9 +78,9 @@ def test_a_planted_cause_is_supported_and_its_opposite_refuted(
     assert tests["colour_red"]["verdict"] == "undecided"
 
 
-def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Claims]) -> None:
-    # The error grows with the number of objects, and so does the chance to hold any one kind: the
-    # raw ratio sees a cause everywhere, the ratio at equal counts sees none.
+def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Hypotheses]) -> None:
+    # Both the error and the chance of any kind grow with the number of objects: the raw ratio
+    # suggests a cause for every kind, the ratio at equal counts for none.
     rng = np.random.default_rng(1)
     errors = rng.exponential(1, 2500) * data[0]
     tests = compare(errors, data)
@@ -89,20 +91,21 @@ def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Clai
 
 
 def test_without_an_error_to_compare_a_hypothesis_is_untestable_and_writable_as_json(
-    data: tuple[np.ndarray, Claims],
+    data: tuple[np.ndarray, Hypotheses],
 ) -> None:
     tests = compare(np.zeros(2500), data, bootstrap=50)
     assert {test["verdict"] for test in tests.values()} == {"untestable"}
     json.dumps(tests, allow_nan=False)
-    strata, claims = data[0].copy(), data[1]
+    strata = data[0].copy()
+    hypotheses = data[1]
     strata[0] = 99  # the only error is alone in its stratum
-    tests = compare(np.eye(1, 2500)[0], (strata, claims), bootstrap=50)
-    within = [each.name for each in claims if each.within_stratum]
+    tests = compare(np.eye(1, 2500)[0], (strata, hypotheses), bootstrap=50)
+    within = [hypothesis.name for hypothesis in hypotheses if hypothesis.within_stratum]
     assert {tests[name]["verdict"] for name in within} == {"untestable"}
 
 
 def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bound(
-    data: tuple[np.ndarray, Claims],
+    data: tuple[np.ndarray, Hypotheses],
 ) -> None:
     errors = _flags(data, "kind_zigzag").astype(float)
     tests = compare(errors, data)
@@ -125,16 +128,16 @@ def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bou
 )
 def test_faults_are_named(cells: dict[tuple[int, int], int], words: str) -> None:
     grid = np.zeros((16, 16), dtype=np.uint8)
-    for place, colour in cells.items():
-        grid[place] = colour
+    for position, colour in cells.items():
+        grid[position] = colour
     assert len(describe_faults(grid)) == 1
     assert words in describe_faults(grid)[0]
 
 
-def test_hypotheses_without_effect_are_rarely_decided(data: tuple[np.ndarray, Claims]) -> None:
-    verdicts = [
-        [test["verdict"] for test in compare(rng.exponential(1, 2500), data, 200).values()]
-        for rng in map(np.random.default_rng, range(20))
-    ]
-    wrong = sum(bool({"supported", "refuted"} & set(found)) for found in verdicts)
+def test_hypotheses_without_effect_are_rarely_decided(data: tuple[np.ndarray, Hypotheses]) -> None:
+    wrong = 0
+    for seed in range(20):
+        errors = np.random.default_rng(seed).exponential(1, 2500)
+        verdicts = {test["verdict"] for test in compare(errors, data, 200).values()}
+        wrong += bool({"supported", "refuted"} & verdicts)
     assert wrong <= 4  # of 20 sets of errors 1 is expected

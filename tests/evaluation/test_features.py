@@ -1,4 +1,4 @@
-"""The extractor: what it learns, and that it repeats."""
+"""The feature classifier: what it learns, and that training is reproducible."""
 
 import numpy as np
 import numpy.typing as npt
@@ -20,22 +20,25 @@ def _corners(n: int, seed: int, colour: tuple[int, ...]) -> Images:
     return images
 
 
-def _distance(classifier: Classifier, one: Images, other: Images) -> float:
-    """Between the mean features of two sets, in standard deviations of the first one's."""
-    means, others = classifier.features(one), classifier.features(other)
-    return float(np.linalg.norm(means.mean(0) - others.mean(0)) / np.linalg.norm(means.std(0)))
+def _distance(classifier: Classifier, images: Images, others: Images) -> float:
+    """Distance of the mean features of two sets, in standard deviations of the first."""
+    features = classifier.features(images)
+    difference = features.mean(0) - classifier.features(others).mean(0)
+    return float(np.linalg.norm(difference) / np.linalg.norm(features.std(0)))
 
 
 def test_it_learns_labels() -> None:
     classifier = train_classifier(tiny.images(400), tiny.image_labels(400), seed=0, examples=4000)
-    images, labels = tiny.images(200, seed=1), tiny.image_labels(200)
+    images = tiny.images(200, seed=1)
+    labels = tiny.image_labels(200)
     assert classifier.task == "labels"
     assert classifier.accuracy(images, labels) > 0.95
     assert _distance(classifier, images[labels == 0], images[labels == 1]) > 1
 
 
 def test_without_labels_it_learns_which_way_is_up_and_colours() -> None:
-    red, blue = (250, 20, 20), (20, 20, 250)
+    red = (250, 20, 20)
+    blue = (20, 20, 250)
     both = np.concatenate([_corners(200, 0, red), _corners(200, 1, blue)])
     classifier = train_classifier(both, None, seed=0, examples=1600)
     images = _corners(100, 2, red)
@@ -45,14 +48,15 @@ def test_without_labels_it_learns_which_way_is_up_and_colours() -> None:
 
 
 def test_the_same_seed_gives_the_same_weights_and_leaves_torchs_generator_alone() -> None:
-    images, labels = tiny.images(64), tiny.image_labels(64)
-    one = train_classifier(images, labels, seed=3, examples=256)
+    images = tiny.images(64)
+    labels = tiny.image_labels(64)
+    first = train_classifier(images, labels, seed=3, examples=256)
     torch.rand(7)
     state = torch.random.get_rng_state()
-    two = train_classifier(images, labels, seed=3, examples=256)
+    second = train_classifier(images, labels, seed=3, examples=256)
     assert torch.equal(torch.random.get_rng_state(), state)
-    other = train_classifier(images, labels, seed=4, examples=256)
-    assert one.digest == two.digest != other.digest
+    another_seed = train_classifier(images, labels, seed=4, examples=256)
+    assert first.digest == second.digest != another_seed.digest
 
 
 @pytest.mark.parametrize(("side", "channels"), [(8, 1), (28, 1), (32, 3), (64, 3)])

@@ -24,17 +24,17 @@ def _noisy(images: Images, scale: float) -> Images:
 
 def test_equal_images_are_perfect() -> None:
     images = _images()
-    found = fidelity(images, images, bootstrap=2)
-    assert (found["mse"], found["n"]) == (0, 40)
-    assert (found["ssim"], found["psnr"]) == pytest.approx((1, ROUNDING_PSNR))
+    metrics = fidelity(images, images, bootstrap=2)
+    assert (metrics["mse"], metrics["n"]) == (0, 40)
+    assert (metrics["ssim"], metrics["psnr"]) == pytest.approx((1, ROUNDING_PSNR))
 
 
 def test_psnr_is_the_mean_of_scikit_images() -> None:
     images = _images()
     noisy = _noisy(images, 20)
     pairs = zip(images, noisy, strict=True)
-    wanted = [peak_signal_noise_ratio(one, other, data_range=255) for one, other in pairs]
-    assert fidelity(images, noisy, bootstrap=2)["psnr"] == pytest.approx(np.mean(wanted))
+    expected = [peak_signal_noise_ratio(image, copy, data_range=255) for image, copy in pairs]
+    assert fidelity(images, noisy, bootstrap=2)["psnr"] == pytest.approx(np.mean(expected))
 
 
 def test_psnr_of_mere_rounding_is_its_ceiling() -> None:
@@ -46,16 +46,21 @@ def test_psnr_of_mere_rounding_is_its_ceiling() -> None:
 
 def test_ssim_follows_wangs_formula() -> None:
     """One pixel's window fits into 11 x 11: the index is a plain weighted formula there."""
-    one, other = _images(1, 11, 1)[0, ..., 0], _images(1, 11, 1, seed=5)[0, ..., 0]
-    x, y = one.astype(float), other.astype(float)
+    first = _images(1, 11, 1)
+    second = _images(1, 11, 1, seed=5)
+    x = first[0, ..., 0].astype(float)
+    y = second[0, ..., 0].astype(float)
     line = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
     w = np.outer(line, line) / np.outer(line, line).sum()
-    mx, my = (w * x).sum(), (w * y).sum()
-    vx, vy = (w * (x - mx) ** 2).sum(), (w * (y - my) ** 2).sum()
+    mx = (w * x).sum()
+    my = (w * y).sum()
+    vx = (w * (x - mx) ** 2).sum()
+    vy = (w * (y - my) ** 2).sum()
     cov = (w * (x - mx) * (y - my)).sum()
-    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    wanted = (2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2))
-    assert ssim(one[None, ..., None], other[None, ..., None]) == pytest.approx([wanted])
+    c1 = (0.01 * 255) ** 2
+    c2 = (0.03 * 255) ** 2
+    expected = (2 * mx * my + c1) * (2 * cov + c2) / ((mx**2 + my**2 + c1) * (vx + vy + c2))
+    assert ssim(first, second) == pytest.approx([expected])
 
 
 def test_independent_errors_are_uncorrelated_and_a_blurs_are_not() -> None:

@@ -43,19 +43,20 @@ def pixels(path: Path) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def middles(path: Path, count: int) -> np.ndarray:
-    """(row, col) of the middle of each flat image, which must form one square."""
+def find_centres(path: Path, count: int) -> np.ndarray:
+    """Centre (row, column) of each flat image, which must form one square."""
     page = pixels(path)
     rows, cols = np.nonzero((page[..., 1] == 0) & (page[..., 2] == 255))
-    found = page[rows, cols, 0] - 10
-    places = []
+    indices = page[rows, cols, 0] - 10
+    centres = []
     for index in range(count):
-        y, x = rows[found == index], cols[found == index]
+        y = rows[indices == index]
+        x = cols[indices == index]
         assert len(y) == (np.ptp(y) + 1) * (np.ptp(x) + 1)
         assert abs(np.ptp(y) - np.ptp(x)) <= 1
         assert np.ptp(y) > 20
-        places.append((y.mean(), x.mean()))
-    return np.array(places)
+        centres.append((y.mean(), x.mean()))
+    return np.array(centres)
 
 
 FIGURES: dict[str, Callable[[Path], Any]] = {
@@ -88,7 +89,8 @@ def test_a_figure_is_a_png_of_the_common_width_with_the_same_bytes_each_time(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    first, second = tmp_path / "first.png", tmp_path / "second.png"
+    first = tmp_path / "first.png"
+    second = tmp_path / "second.png"
     FIGURES[name](first)
     with mpl.rc_context({"font.size": 30, "figure.facecolor": "red"}):  # a user's matplotlibrc
         FIGURES[name](second)
@@ -108,22 +110,24 @@ def test_each_output_stands_below_its_input(count: int, tmp_path: Path) -> None:
     images = flat(2 * count)
     path = tmp_path / "x.png"
     figures.draw_image_pairs(path, images[:count], images[count:], ["1 dB"] * count, "Pairs")
-    places = middles(path, 2 * count)
-    down = places[count:] - places[:count]
+    centres = find_centres(path, 2 * count)
+    down = centres[count:] - centres[:count]
     assert (np.abs(down[:, 1]) <= 1).all()
     assert ((down[:, 0] > 0) & (down[:, 0] < 200)).all()
 
 
 def test_the_rows_and_columns_of_a_walk_are_rows_and_columns(tmp_path: Path) -> None:
-    path, rows = tmp_path / "x.png", flat(16).reshape(2, 8, 28, 28, 3)
+    path = tmp_path / "x.png"
+    rows = flat(16).reshape(2, 8, 28, 28, 3)
     figures.draw_image_walks(path, rows, "Walks", ["step"] * 8)
-    places = middles(path, 16).reshape(2, 8, 2)
-    assert (np.ptp(places[..., 0], axis=1) <= 1).all()
-    assert (np.ptp(places[..., 1], axis=0) <= 1).all()
+    centres = find_centres(path, 16).reshape(2, 8, 2)
+    assert (np.ptp(centres[..., 0], axis=1) <= 1).all()
+    assert (np.ptp(centres[..., 1], axis=0) <= 1).all()
 
 
 def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None:
-    predicted, pages = GRIDS.copy(), []
+    predicted = GRIDS.copy()
+    pages = []
     for _ in range(2):
         figures.draw_reconstructions(tmp_path / "x.png", GRIDS, predicted, "Test")
         pages.append(pixels(tmp_path / "x.png"))

@@ -28,15 +28,15 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     distribution = asdict(make_distribution(tiny.params().grids))
     write_manifest(data, SPLIT_KIND, [], {"generated": {"distribution": distribution}})
     for stage in ("train", "evaluate"):
-        done = run_stage(folder, stage, "--dataset", NAME)
-        assert done.status == 0, done.stderr
+        run = run_stage(folder, stage, "--dataset", NAME)
+        assert run.status == 0, run.stderr
     return folder
 
 
 @pytest.fixture(scope="module")
 def metrics(done: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((done / "results" / NAME / "metrics.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((done / "results" / NAME / "metrics.json").read_text())
+    return content
 
 
 def test_the_bound_is_compared_with_the_entropy_of_the_same_grids(
@@ -64,25 +64,25 @@ def test_the_summary_selects_scalars_of_the_metrics(done: Path, metrics: dict[st
     }
 
 
-def test_the_sampler_is_picked_on_draws_that_are_not_reported() -> None:
-    def found(rate: float, counted: bool) -> dict[str, Any]:
+def test_the_sampler_is_chosen_on_draws_that_are_not_reported() -> None:
+    def sampler(rate: float, counted: bool) -> dict[str, Any]:
         selection = {"valid_rate": rate, "counted": counted}
-        # What is reported would pick another one.
+        # The reported numbers would choose another sampler.
         return {"valid_rate": 1 - rate, "counted": not counted, "selection": selection}
 
-    a, b, c = found(0.5, True), found(0.7, True), found(1, False)
-    assert choose_sampler({"a": a, "b": b, "c": c}) == "b"
-    assert choose_sampler({"a": found(0.5, False), "b": found(0.7, False)}) == "b"
+    counted = {"a": sampler(0.5, True), "b": sampler(0.7, True)}
+    assert choose_sampler({**counted, "c": sampler(1, False)}) == "b"
+    assert choose_sampler({"a": sampler(0.5, False), "b": sampler(0.7, False)}) == "b"
 
 
-def test_the_samples_of_the_picked_sampler_are_kept(done: Path, metrics: dict[str, Any]) -> None:
+def test_the_samples_of_the_chosen_sampler_are_saved(done: Path, metrics: dict[str, Any]) -> None:
     assert metrics["best_sampler"] == choose_sampler(metrics["samplers"])
     reported = metrics["samplers"][metrics["best_sampler"]]
     file = done / "data/evaluated" / NAME / "evidence.npz"
-    kept = read_npz(file, kind="evaluation", keys=["samples", "valid"], producer_command="")
-    assert len(kept["samples"]) == reported["n"]
-    assert kept["valid"].mean() == reported["valid_rate"]
-    assert (kept["samples"] == 0).mean() == reported["black_share"]
+    arrays = read_npz(file, kind="evaluation", keys=["samples", "valid"], producer_command="")
+    assert len(arrays["samples"]) == reported["n"]
+    assert arrays["valid"].mean() == reported["valid_rate"]
+    assert (arrays["samples"] == 0).mean() == reported["black_share"]
 
 
 def test_quantised_codes_cost_the_bits_of_the_active_latents(metrics: dict[str, Any]) -> None:
