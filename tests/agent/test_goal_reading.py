@@ -1,4 +1,4 @@
-"""What the parser cannot read, the planning model reads; every number of it is in the sentence."""
+"""The planning model reads goals that the parser cannot; it may invent no number."""
 
 import re
 from collections.abc import Iterator
@@ -62,12 +62,12 @@ def test_the_sentences_of_the_set(
     assert {name: getattr(goal, name) for name in expected} == expected
 
 
-def test_what_the_parser_reads_is_not_asked(tmp_path: Path) -> None:
+def test_a_model_is_not_asked_what_the_parser_reads(tmp_path: Path) -> None:
     with Server([good(ANSWER)]) as server:
         goal, is_read = read_goal("mnist > 90 %", reading(server), tmp_path)
         assert (goal.dataset, is_read, server.requests) == ("mnist", False, [])
         for text in ("a CNN for MNIST", "90 % of CIFAR-100", "MNIST mit 97 %, Latenz unter 5 ms"):
-            with pytest.raises(GenlabError):  # no number, or nothing that anybody can enforce
+            with pytest.raises(GenlabError):  # no number, or a limit that no run enforces
                 read_goal(text, reading(server), tmp_path)
         assert server.requests == []
 
@@ -83,7 +83,7 @@ def test_a_sentence_is_asked_about_once(tmp_path: Path) -> None:
         assert set(schema["required"]) == set(schema["properties"])  # small models leave others out
 
 
-def test_words_that_no_field_holds_are_passed_on(tmp_path: Path) -> None:
+def test_words_that_no_field_holds_are_quoted_as_unenforced(tmp_path: Path) -> None:
     with Server([good(ANSWER)]) as server:
         goal, _ = read_goal(GERMAN, reading(server), tmp_path)
     assert goal.description == "accuracy >= 0.9 on fashion_mnist"
@@ -91,7 +91,7 @@ def test_words_that_no_field_holds_are_passed_on(tmp_path: Path) -> None:
     assert quote_unenforced(goal) == '"Ein CNN ohne BatchNorm für", "mit"'
 
 
-def test_a_quote_of_the_whole_sentence_does_not_say_that_all_of_it_is_enforced(
+def test_a_quote_of_the_whole_sentence_does_not_make_all_of_it_enforced(
     tmp_path: Path,
 ) -> None:
     with Server([good(ANSWER | {"quotes": [GERMAN]})]) as server:
@@ -123,7 +123,7 @@ def test_a_model_that_reads_nothing_leaves_the_parsers_reason(tmp_path: Path) ->
         read_goal(GERMAN, reading(server), tmp_path)
 
 
-def test_a_fault_of_the_set_up_says_what_to_correct(tmp_path: Path) -> None:
+def test_a_missing_key_is_named(tmp_path: Path) -> None:
     refused = pytest.raises(GenlabError, match="OPENAI_API_KEY")
     with Server([status(401, message="no such key")]) as server, refused:
         read_goal(GERMAN, reading(server), tmp_path)
@@ -148,12 +148,13 @@ def test_a_fault_of_the_set_up_says_what_to_correct(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_of_a_sentence(text: str, values: list[set[float]]) -> None:
-    assert [{float(value) for value in each.values} for each in find_numbers(text)] == values
+    numbers = find_numbers(text)
+    assert [{float(value) for value in number.values} for number in numbers] == values
 
 
 @pytest.mark.parametrize("text", ["90 %", "90 percent", "neunzig Prozent", "90 por ciento"])
 def test_percentages(text: str) -> None:
-    assert [each.is_percentage for each in find_numbers(text)] == [True]
+    assert [number.is_percentage for number in find_numbers(text)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_percentages(text: str) -> None:
         {"metric": "val_loss", "direction": "at most", "threshold": 90.0},
     ],
 )
-def test_a_number_is_taken_for_one_thing(wrong: dict[str, Any], tmp_path: Path) -> None:
+def test_no_number_may_be_invented_or_used_twice(wrong: dict[str, Any], tmp_path: Path) -> None:
     text = f"{GERMAN} und höchstens 50.000 Parametern"
     refused = pytest.raises(GenlabError, match=r"as the planner reads it: .*(no number|two limits)")
     with Server([good(ANSWER | {"max_parameters": 50_000} | wrong)]) as server, refused:

@@ -1,4 +1,4 @@
-"""Goal sentences are parsed in full or refused in one line that names the word and the option."""
+"""Goal sentences are parsed completely, or refused in one line that names word and option."""
 
 import math
 import re
@@ -84,7 +84,7 @@ def test_options_alone_are_a_goal(dataset: str) -> None:
         ("my_cats > 90 %", {"own_datasets": ["other", "my_cats"]}, ("my_cats", "accuracy", 0.9)),
     ],
 )
-def test_an_option_settles_what_is_open(
+def test_an_option_decides_what_the_sentence_leaves_open(
     text: str, options: dict[str, Any], expected: tuple[str, str, float]
 ) -> None:
     assert refusal(text).count("--") >= 1
@@ -174,7 +174,7 @@ def test_limits_are_read(text: str, parameters: int | None, seconds: float | Non
         ),
     ],
 )
-def test_what_is_enforced_and_what_is_only_passed_on(text: str, enforced: str, others: str) -> None:
+def test_enforced_and_other_phrases_are_quoted(text: str, enforced: str, others: str) -> None:
     goal = parse_goal(text)
     assert quote_enforced(goal) == enforced
     assert quote_unenforced(goal) == others
@@ -187,12 +187,12 @@ def test_a_number_that_an_option_replaces_is_not_enforced() -> None:
 
 
 @pytest.mark.parametrize("goal", SENTENCES, ids=lambda case: case["goal"])
-def test_no_word_that_weighs_is_lost(goal: dict[str, Any]) -> None:
+def test_every_number_is_quoted(goal: dict[str, Any]) -> None:
     if "expect" in goal and "answer" not in goal:
         parsed = parse_goal(goal["goal"])
-        shown = f"{quote_enforced(parsed)} {quote_unenforced(parsed)}"
+        quotes = f"{quote_enforced(parsed)} {quote_unenforced(parsed)}"
         numbers = r"\w*\d\w*"
-        assert sorted(re.findall(numbers, shown)) == sorted(re.findall(numbers, goal["goal"]))
+        assert sorted(re.findall(numbers, quotes)) == sorted(re.findall(numbers, goal["goal"]))
 
 
 def test_an_error_rate_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""The tree's policy, and random search, a fair opponent: in its limits, varied, always runnable."""
+"""The policy of the tree, and random search: its networks are varied, runnable, within limits."""
 
 import random
 from dataclasses import replace
@@ -33,10 +33,10 @@ def images(task: str = "classify", outputs: int = 10, most: int = 50_000) -> Pro
 
 
 def kinds(attempts: list[Attempt], metric: str = "accuracy") -> set[tuple[str, str]]:
-    """What 60 generators choose."""
-    wanted = settings(Goal("", "mnist", metric, 0.5), drafts=2)
-    chosen = [choose_parent(replace(wanted, seed=seed), attempts, 0) for seed in range(60)]
-    return {(kind, parent.run_id if parent else "") for kind, parent, _ in chosen}
+    """Return the kinds and parents that runs of 60 seeds choose."""
+    two_drafts = settings(Goal("", "mnist", metric, 0.5), drafts=2)
+    choices = [choose_parent(replace(two_drafts, seed=seed), attempts, 0) for seed in range(60)]
+    return {(kind, parent.run_id if parent else "") for kind, parent, _ in choices}
 
 
 def test_drafts_come_first_and_calls_by_hand_are_none() -> None:
@@ -73,7 +73,8 @@ def test_without_any_number_there_is_debugging_or_a_draft() -> None:
     ("classify", 10, 50_000), ("classify", 10, 2_000), ("generate", 12, 200_000),
 ])  # fmt: skip
 def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: int) -> None:
-    rng, design = random.Random(1), None
+    rng = random.Random(1)
+    design = None
     for step in range(24):
         parent = design if step % 6 else None
         design, change = draw_proposal(images(task, outputs, most), parent, rng)
@@ -85,7 +86,8 @@ def test_proposals_run_and_stay_within_the_limit(task: str, outputs: int, most: 
             assert compare_configs(parent[0], config, parent[1], training)
         space: dict[str, Any] = {}
         exec(write_source(config, SHAPE, outputs, task), space)
-        model, x = space[config.name](), torch.rand(2, *SHAPE)
+        model = space[config.name]()
+        x = torch.rand(2, *SHAPE)
         out = model(x) if task == "classify" else model.decode(model.encode(x)[0])
         assert out.shape == ((2, 10) if task == "classify" else (2, 12, 28, 28))
         assert sum(p.numel() for p in model.parameters()) <= most
@@ -108,8 +110,8 @@ def test_drafts_cover_the_space() -> None:
 def test_the_same_generator_proposes_the_same_unless_it_was_tried() -> None:
     first, second = (draw_proposal(images(), None, random.Random(5)) for _ in range(2))
     assert first == second
-    other, _ = draw_proposal(images(), None, random.Random(5), [first[0]])
-    assert other != first[0]
+    design, _ = draw_proposal(images(), None, random.Random(5), [first[0]])
+    assert design != first[0]
 
 
 @pytest.mark.parametrize("layers", [

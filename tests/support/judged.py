@@ -44,11 +44,11 @@ def cases(name: str, quick: tuple[str, ...]) -> list[Any]:
 def pictures(train: int = 300, validation: int = 100) -> Data:
     """Rectangles of 28 x 28 pixels with 10 classes that nothing can learn."""
 
-    def part(count: int, seed: int) -> DataSplit:
+    def draw(count: int, seed: int) -> DataSplit:
         images = tiny.images(count, seed).transpose(0, 3, 1, 2)
         return DataSplit(np.ascontiguousarray(images), np.arange(count, dtype=np.int64) % 10)
 
-    return Data("pictures", 10, part(train, 0), part(validation, 1))
+    return Data("pictures", 10, draw(train, 0), draw(validation, 1))
 
 
 def fashion(train: int = 5000, validation: int = 500) -> Data:
@@ -62,11 +62,9 @@ def fashion(train: int = 5000, validation: int = 500) -> Data:
     images = read("train-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28)
     labels = read("train-labels-idx1-ubyte.gz", 8).astype(np.int64)
     end = train + validation
-    parts = (
-        DataSplit(images[:train], labels[:train]),
-        DataSplit(images[train:end], labels[train:end]),
-    )
-    return Data("fashion", 10, *parts)
+    train_split = DataSplit(images[:train], labels[:train])
+    validation_split = DataSplit(images[train:end], labels[train:end])
+    return Data("fashion", 10, train_split, validation_split)
 
 
 def evaluate(judge: ModelJudge, code: str) -> tuple[dict[str, float], str]:
