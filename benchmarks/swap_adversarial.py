@@ -145,7 +145,8 @@ def propose(best: list[Step], random: np.random.Generator) -> list[Step]:
         kinds.append("add")
     if len(steps) > 1:
         kinds.append("remove")
-    kind, place = random.choice(kinds), int(random.integers(len(steps)))
+    kind = random.choice(kinds)
+    place = int(random.integers(len(steps)))
     if kind == "add":
         steps.insert(place, Step.draw(random))
     elif kind == "remove":
@@ -161,7 +162,9 @@ def search(
     """The score of the start; the highest score, its filters and its picture."""
     places, side = find_places(case)
     plain = score(case, save(start, path)).score or 0.0
-    best, winner, picture = plain, list[Step](), start
+    best = plain
+    winner: list[Step] = []
+    picture = start
     for number in range(tries):
         count = int(random.integers(1, MOST_FILTERS + 1))
         steps = [Step.draw(random) for _ in range(count)]
@@ -172,7 +175,9 @@ def search(
             image = step.apply(image, places, side)
         value = score(case, save(image, path)).score or 0.0
         if value > best:
-            best, winner, picture = value, steps, image
+            best = value
+            winner = steps
+            picture = image
     return plain, best, winner, picture
 
 
@@ -183,7 +188,9 @@ def swap_adversarial(
     pictures: Annotated[Path | None, typer.Option(help="Folder for the pictures that win.")] = None,
 ) -> Iterator[Result]:
     """Search for pictures without a swap that score high."""
-    highest, local, won = [], [], {}
+    highest = []
+    local = []
+    won = {}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "picture.png"
         for number, case in enumerate(load_cases(CASES)):
@@ -192,16 +199,16 @@ def swap_adversarial(
                 "untouched": np.asarray(case.open_template()),
                 "pasted": paste_avatars(case, {}),
             }
-            found = {}
+            attacks = {}
             for place, (name, start) in enumerate(starts.items()):
                 random = np.random.default_rng([seed, number, place])
                 plain, best, steps, picture = search(case, start, tries // 2, random, path)
-                found[name] = {"start": plain, "best": best, "filters": [*map(str, steps)]}
+                attacks[name] = {"start": plain, "best": best, "filters": [*map(str, steps)]}
                 if pictures is not None:
                     pictures.mkdir(parents=True, exist_ok=True)
                     PIL.Image.fromarray(picture).save(pictures / f"{case.case_id}_{name}.jpg")
-            won[case.case_id] = {"local": local[-1], **found}
-            highest.append(max(float(each["best"]) for each in found.values()))
+            won[case.case_id] = {"local": local[-1], **attacks}
+            highest.append(max(float(result["best"]) for result in attacks.values()))
             print(f"  {case.case_id}: {won[case.case_id]}", flush=True)
     details = {"tries": tries, "cases": won}
     ratio = float(np.mean(highest) / np.mean(local))

@@ -32,10 +32,10 @@ def explain(case: Case, path: Path) -> str:
         terms = measure(case, path)[1]
     except Exception as error:  # whatever a library does is what is counted
         return f"{type(error).__name__}: {error}"
-    shown = sha256()
+    digest = sha256()
     for term in terms:
-        shown.update(repr((term.as_dict(), term.sentence)).encode() + term.overlay.tobytes())
-    return shown.hexdigest()
+        digest.update(repr((term.as_dict(), term.sentence)).encode() + term.overlay.tobytes())
+    return digest.hexdigest()
 
 
 @benchmark("swap.explain_at_once")

@@ -22,7 +22,8 @@ from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import OUTCOMES, Contender
 
 PEERS = ROOT / "build" / "formats"
-RUN, CASES = "2026-01-01", 20
+RUN = "2026-01-01"
+CASES = 20
 CONVERT = """
 import json, sys
 from label_studio_sdk.converter import Converter
@@ -74,9 +75,13 @@ def fill(path: Path, rate: bool) -> Store:
     rng = np.random.default_rng(0)
     for rater in ("ann", "Zoë, bob", '"eve"') if rate else ():
         for first in range(1, len(items), 4):
-            one, other = (int(number) for number in first + rng.choice(4, 2, replace=False))
-            store.prefer(rater, one, other, OUTCOMES[rng.choice(4, p=(0.4, 0.3, 0.2, 0.1))])
-            store.rate("run_item", f"{one:064x}", rater, int(rng.integers(1, 6)), "blind")
+            first_item, second_item = (
+                int(number) for number in first + rng.choice(4, 2, replace=False)
+            )
+            store.prefer(
+                rater, first_item, second_item, OUTCOMES[rng.choice(4, p=(0.4, 0.3, 0.2, 0.1))]
+            )
+            store.rate("run_item", f"{first_item:064x}", rater, int(rng.integers(1, 6)), "blind")
     return store
 
 
@@ -85,7 +90,8 @@ def swap_formats() -> Iterator[Result]:
     """Share of the files that come back equal."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        first, second = fill(folder / "1.sqlite3", True), fill(folder / "2.sqlite3", False)
+        first = fill(folder / "1.sqlite3", True)
+        second = fill(folder / "2.sqlite3", False)
         third = fill(folder / "3.sqlite3", False)
         out = {kind: folder / f"{kind}.csv" for kind in ("stars", "votes", "results", "again")}
         equal = {}
@@ -98,8 +104,8 @@ def swap_formats() -> Iterator[Result]:
         votes.export_votes(second, out["again"])
         equal["votes"] = out["votes"].read_bytes() == out["again"].read_bytes()
         theirs = pd.Series(json.loads(run_peer("arena-rank==0.1.1", RANK, out["votes"])))
-        found = fit_bradley_terry(*split_votes(read_tables(first).preferences), prior=0.0)
-        ours = pd.Series({tool: found[tool].value for tool in theirs.index})
+        estimates = fit_bradley_terry(*split_votes(read_tables(first).preferences), prior=0.0)
+        ours = pd.Series({tool: estimates[tool].value for tool in theirs.index})
         equal["arena-rank"] = bool(np.allclose(ours, theirs - theirs.mean(), atol=1e-6))
         tasks = folder / "tasks.json"
         config = tasks.with_suffix(".xml")

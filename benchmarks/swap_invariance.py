@@ -87,11 +87,12 @@ def letterbox(image: Image) -> Image:
     height, width = image.shape[:2]
     ratio = BOX / max(height, width)
     inside = resize(image, (round(width * ratio), round(height * ratio)))
-    top, left = (BOX - inside.shape[0]) // 2, (BOX - inside.shape[1]) // 2
+    top = (BOX - inside.shape[0]) // 2
+    left = (BOX - inside.shape[1]) // 2
     canvas = np.zeros((BOX, BOX, 3), dtype=np.uint8)
-    part = slice(top, top + inside.shape[0]), slice(left, left + inside.shape[1])
-    canvas[part] = inside
-    return resize(np.asarray(PIL.Image.fromarray(canvas))[part], (width, height))
+    window = slice(top, top + inside.shape[0]), slice(left, left + inside.shape[1])
+    canvas[window] = inside
+    return resize(np.asarray(PIL.Image.fromarray(canvas))[window], (width, height))
 
 
 TONES: dict[str, Change] = {

@@ -19,7 +19,8 @@ from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 
-ITEMS, TOOLS = 10_000, 10
+ITEMS = 10_000
+TOOLS = 10
 COMPONENTS = ("identity", "background", "realism", "landmarks", "faces")
 RATERS = ("ada", "grace", "mary")
 RUN = "2026-01-01"

@@ -81,6 +81,6 @@ def person_interval(held: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
 def photograph_rates(held: Mapping[str, Sequence[bool]]) -> dict[str, float]:
     """The rate that held in each photograph; persons are named `<case>/<place>`."""
     values: dict[str, list[bool]] = {}
-    for name, own in held.items():
-        values.setdefault(name.partition("/")[0], []).extend(own)
-    return {name: float(np.mean(own)) for name, own in values.items()}
+    for name, case_values in held.items():
+        values.setdefault(name.partition("/")[0], []).extend(case_values)
+    return {name: float(np.mean(case_values)) for name, case_values in values.items()}

@@ -97,7 +97,8 @@ def crop(folder: Path, name: str, file: str, number: int) -> Path:
     persons = order_persons(faces.detect(np.asarray(image)))
     box = np.array(persons[number - 1].box)
     more = MARGIN * (box[2] - box[0])
-    low, high = np.maximum(box[:2] - more, 0), np.minimum(box[2:] + more, image.size)
+    low = np.maximum(box[:2] - more, 0)
+    high = np.minimum(box[2:] + more, image.size)
     path = folder / f"{name}.png"
     left, top, right, bottom = (int(x) for x in (*low, *high))
     image.crop((left, top, right, bottom)).save(path)

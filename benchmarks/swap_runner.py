@@ -21,7 +21,9 @@ from genlab.benchmark.run.runner import Runner
 from genlab.benchmark.run.threads import complete
 from genlab.benchmark.store.repository import Store
 
-ITEMS, SECONDS, CONCURRENCY = 100, 2.0, 16
+ITEMS = 100
+SECONDS = 2.0
+CONCURRENCY = 16
 
 
 @benchmark("swap.runner_over_ideal")
@@ -37,8 +39,9 @@ def swap_runner(repeats: Repeats = 5) -> Iterator[Result]:
         images = {case.case_id: case.open_template().rotate(180) for case in cases}
         tool = Turned(SECONDS, make=lambda case: images[case.case_id], concurrency=CONCURRENCY)
         with Store(folder / "runs" / "genlab.sqlite3") as store:
-            limits, known = RequestLimits(concurrency=CONCURRENCY, scorers=2), {tool.tool_id: tool}
-            options = RunOptions(limits=limits, tools=known)
+            limits = RequestLimits(concurrency=CONCURRENCY, scorers=2)
+            tools = {tool.tool_id: tool}
+            options = RunOptions(limits=limits, tools=tools)
             for _ in range(repeats):
                 runner = Runner(store, folder / "runs", options=options, scorer=small_score)
                 run_id = runner.start(cases, make_contenders([tool], {}))

@@ -71,11 +71,13 @@ def warp_by_triangles(person: Person, avatar: Person) -> Image:
     avatar's face gets the template's shape. Tone and border are as good as the local swap's: the
     score has to see the warp itself.
     """
-    image, target = person.image, person.face.landmarks
+    image = person.image
+    target = person.face.landmarks
     find = LinearNDInterpolator(_with_forehead(target), _with_forehead(avatar.face.landmarks))
     down, across = np.mgrid[: image.shape[0], : image.shape[1]].astype(np.float64)
     look = find(across, down).astype(np.float32)  # nan outside of the triangles
-    inside, edge = ~np.isnan(look[..., 0]), cv2.BORDER_REPLICATE
+    inside = ~np.isnan(look[..., 0])
+    edge = cv2.BORDER_REPLICATE
     x, y = np.moveaxis(np.nan_to_num(look), 2, 0)
     warped = cv2.remap(avatar.image, x.copy(), y.copy(), cv2.INTER_LINEAR, borderMode=edge)
     face = np.where(inside[..., None], match_tone(warped, target, image, target), image)
@@ -96,7 +98,8 @@ def swap(person: Person, avatar: Person) -> Image:
 
 def pictures(person: Person, avatar: Person, stranger: Person) -> dict[str, Image]:
     """The eight pictures of one pair."""
-    local, face = swap(person, avatar), person.face
+    local = swap(person, avatar)
+    face = person.face
     return {
         "untouched": person.image,
         "wrong_person": swap(person, stranger),
@@ -111,13 +114,15 @@ def pairs(people: list[Person], avatars: int) -> Iterator[tuple[Person, Person, 
     """Each person with the avatars most similar in turn, and one who resembles neither."""
     turns = {person.name: abs(head_turn(person.face.landmarks)) for person in people}
     for person in people:
-        by_turn = sorted(people, key=lambda other: abs(turns[other.name] - turns[person.name]))
-        others = [other for other in by_turn if other is not person]
+        by_turn = sorted(
+            people, key=lambda candidate: abs(turns[candidate.name] - turns[person.name])
+        )
+        others = [candidate for candidate in by_turn if candidate is not person]
         for avatar in others[:avatars]:
-            for other in others:
-                away = (faces.identity_distance(other.face, p.face) for p in (avatar, person))
-                if other is not avatar and min(away) >= STRANGER:
-                    yield person, avatar, other
+            for stranger in others:
+                away = (faces.identity_distance(stranger.face, p.face) for p in (avatar, person))
+                if stranger is not avatar and min(away) >= STRANGER:
+                    yield person, avatar, stranger
                     break
 
 
@@ -145,7 +150,8 @@ def ordered(people: list[Person], folder: Path) -> dict[str, list[bool]]:
             for kind, image in pictures(person, avatar, stranger).items()
         }
         for better, worse in ORDERS:
-            first, second = totals[better], totals[worse]
+            first = totals[better]
+            second = totals[worse]
             if first is None and second is None:
                 continue
             right = first is not None and (second is None or first > second)
@@ -163,8 +169,8 @@ def swap_ordered() -> Iterator[Result]:
         held = ordered(find_persons(CASES), Path(folder))
     by_person = {}
     for person, values in held.items():
-        found = Result.rate(person, sum(values), len(values))
-        by_person[person] = {"n": found.n, "value": found.value, "interval": found.interval}
+        result = Result.rate(person, sum(values), len(values))
+        by_person[person] = {"n": result.n, "value": result.value, "interval": result.interval}
     n = sum(map(len, held.values()))
     rate = sum(map(sum, held.values())) / n
     details = {"by_person": by_person, "by_photograph": photograph_rates(held)}
@@ -201,15 +207,18 @@ def in_order(table: pd.DataFrame) -> dict[str, bool]:
     low = by[["blurred", *WITHOUT_AVATAR]].max(axis=1)
     ideals = by.filter(like="ideal").min(axis=1)
     held = (ideals > by["wrong_hair"]) & (by["wrong_hair"] > by["warp"]) & (by["warp"] > low)
-    return {str(case): bool(each) for case, each in held.items()}
+    return {str(case): bool(holds) for case, holds in held.items()}
 
 
 def summarize(table: pd.DataFrame) -> dict[str, Any]:
     """Mean and range of both scores per control, over the cases."""
     return {
         str(control): {
-            str(name): {"mean": float(own.mean()), "range": [float(own.min()), float(own.max())]}
-            for name, own in rows.items()
+            str(name): {
+                "mean": float(scores.mean()),
+                "range": [float(scores.min()), float(scores.max())],
+            }
+            for name, scores in rows.items()
         }
         for control, rows in table.groupby("control", sort=False)
     }
@@ -222,17 +231,18 @@ def swap_headroom() -> Iterator[Result]:
         root = Path(folder) / "cases"
         shutil.copytree(CASES, root)  # somebody else for the wrong person
         photographs = swap_photographs.fetch(Path(folder))
-        known, held_out = (
+        person_cases, held_out = (
             score_controls([build_case(triple, photographs, root) for triple in triples])
             for triples in (swap_photographs.CALIBRATION, swap_photographs.HELD_OUT)
         )
-    order = in_order(known)
+    order = in_order(person_cases)
     n = len(order)
-    for name, value in headroom(known).items():
+    for name, value in headroom(person_cases).items():
         yield Result(f"swap.headroom.{name}", value, n=n, seeds=())
-    details = {"controls": summarize(known)}
+    details = {"controls": summarize(person_cases)}
     yield Result("swap.headroom.order", sum(order.values()) / n, n=n, seeds=(), details=details)
-    targets, means = read_targets(ROOT), headroom(held_out)
+    targets = read_targets(ROOT)
+    means = headroom(held_out)
     checks = {name: targets[f"swap.headroom.{name}"].met(value) for name, value in means.items()}
     checks |= in_order(held_out)
     details = {"means": means, "checks": checks, "controls": summarize(held_out)}

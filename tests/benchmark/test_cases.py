@@ -43,7 +43,8 @@ def test_the_cases_of_the_demo_are_sound_free_and_small(root: Path) -> None:
 
 def test_the_digest_is_of_all_that_a_score_depends_on(tmp_path: Path) -> None:
     case = make_case(tmp_path, 1)
-    text, digest = case.folder / CASE_FILE, case.digest
+    text = case.folder / CASE_FILE
+    digest = case.digest
     text.write_text(text.read_text().replace("Noise", "Sound"))
     assert load_case(case.folder).digest == digest
     text.write_text(text.read_text().replace("left: 8", "left: 9"))
@@ -102,8 +103,8 @@ def test_images_are_turned_upright(tmp_path: Path) -> None:
 def test_grey_of_16_bits_keeps_its_tones(tmp_path: Path) -> None:
     tones = np.linspace(0, 65535, 64 * 64).reshape(64, 64)
     Image.fromarray(tones.astype(np.uint16)).save(tmp_path / "grey.png")
-    found = np.asarray(read_photograph(tmp_path / "grey.png"))
-    assert np.abs(found - tones[..., None] / 257).max() <= 1
+    pixels = np.asarray(read_photograph(tmp_path / "grey.png"))
+    assert np.abs(pixels - tones[..., None] / 257).max() <= 1
 
 
 def test_a_case_without_consent_is_skipped_with_a_line(tmp_path: Path) -> None:
@@ -123,8 +124,10 @@ def test_a_basis_stands_in_the_place_of_consent(tmp_path: Path) -> None:
     assert "public domain" in public.permission
     copy = write_case(tmp_path / "copy", **dict(public))
     assert (copy.consent, copy.basis) == (None, "public domain")
-    asked = write_case(tmp_path / "asked", **{**dict(public), "basis": "", "consent": False})
-    assert split_by_consent([copy, asked])[0] == [copy]
+    without_consent = write_case(
+        tmp_path / "asked", **{**dict(public), "basis": "", "consent": False}
+    )
+    assert split_by_consent([copy, without_consent])[0] == [copy]
     for fault in ("", "consent: true\nbasis: public domain", "consent: false\nbasis: mine"):
         (case.folder / CASE_FILE).write_text(text.replace("consent: true", fault))
         with refused(case.folder, "consent"):
@@ -137,8 +140,8 @@ def test_private_cases_are_listed_copied_and_deleted_to_a_bin(tmp_path: Path) ->
     copy = write_case(tmp_path / "private" / "copy", **dict(private))
     assert [case.case_id for case in load_cases(tmp_path)] == ["case-001", "copy", "mine"]
     assert copy.digest == private.digest
-    kept = delete_case(copy)
-    assert load_case(kept.rename(tmp_path / "back")).digest == private.digest
+    deleted = delete_case(copy)
+    assert load_case(deleted.rename(tmp_path / "back")).digest == private.digest
     with refused(shipped.case_id):
         delete_case(shipped)
     write_case(tmp_path / "private" / "case-001", **dict(shipped))
@@ -171,9 +174,9 @@ def folders(root: Path, tmp_path: Path) -> Places:
     exif = Image.Exif()
     exif[0x010F] = "a camera"
     names = ["IMG 1.png", "img-1.jpg", "北京.png", "Zoë.png"]
-    for folder, kept in (("templates", names), ("avatars", ["祖母.png", "祖父.png"])):
+    for folder, file_names in (("templates", names), ("avatars", ["祖母.png", "祖父.png"])):
         (tmp_path / folder).mkdir()
-        for number, name in enumerate(kept):
+        for number, name in enumerate(file_names):
             image = small.copy()
             image.paste((number * 40, 0, 0), (0, 0, 20, 20))  # tells whose template it is
             image.save(tmp_path / folder / name, exif=exif)
@@ -202,10 +205,10 @@ def test_each_photograph_becomes_a_case_that_waits_for_consent(folders: Places) 
 def test_a_file_of_pairs_says_who_replaces_whom(folders: Places) -> None:
     pairs = folders[2].with_name("pairs.csv")
     pairs.write_text("template,face,avatar\nZoë.png,1,祖父.png\nIMG 1.png,2,祖父.png\n")
-    made = list(generate_cases(*folders, pairs=pairs, consent=True))
+    lines = list(generate_cases(*folders, pairs=pairs, consent=True))
     [case] = load_cases(folders[2])
     assert (case.case_id, case.consent) == ("zoe", True)
-    assert any("face 2 of 1" in str(line) for line in made)
+    assert any("face 2 of 1" in str(line) for line in lines)
     pairs.write_text("template,avatar\n")
     with refused("line 1"):
         list(generate_cases(*folders, pairs=pairs))
@@ -257,8 +260,13 @@ def test_a_folder_that_is_no_case_is_not_replaced(tmp_path: Path) -> None:
 
 def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> None:
     assert len(list(copy_shipped_cases(tmp_path))) == 7
-    made, shipped = load_cases(tmp_path), load_cases(root / "cases")
-    for one, known in zip(made, shipped, strict=True):
-        assert (one.title, one.sources, one.basis) == (known.title, known.sources, known.basis)
-        assert one.digest == known.digest
+    copies = load_cases(tmp_path)
+    shipped = load_cases(root / "cases")
+    for copied, original in zip(copies, shipped, strict=True):
+        assert (copied.title, copied.sources, copied.basis) == (
+            original.title,
+            original.sources,
+            original.basis,
+        )
+        assert copied.digest == original.digest
     assert all("kept as it is" in str(line) for line in copy_shipped_cases(root / "cases"))

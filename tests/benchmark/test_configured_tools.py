@@ -166,9 +166,9 @@ def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
     with Server(turn) as server:
         image, note = kept(http(server), case, steps="50", seed="7")
         form = {"image": "{template}", "faces": ["{avatar}"], "swaps": "{swaps}"}
-        other, _ = kept(http(server, body={}, form=form, image=""), case)
+        form_image, _ = kept(http(server, body={}, form=form, image=""), case)
     assert is_turned(image, case)
-    assert is_turned(other, case)
+    assert is_turned(form_image, case)
     assert note == "seed 7"
     sent, multipart = server.requests
     assert sent.headers["authorization"] == f"Bearer {KEY}"
@@ -209,7 +209,8 @@ def test_openai_is_sent_the_images_and_the_fields_that_its_model_knows(case: Cas
     first, second = server.requests
     assert (first.path, len(first.images)) == ("/v1/images/edits", 2)
     assert first.headers["authorization"] == f"Bearer {KEY}"
-    plain, newer = first.fields, second.fields
+    plain = first.fields
+    newer = second.fields
     assert (plain["model"], plain["response_format"]) == ("small-1", "b64_json")
     assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
     assert newer.keys().isdisjoint({"input_fidelity", "response_format"})
@@ -245,10 +246,10 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
     }
     with Server([answer(encoded(BLANK), usage=usage)]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        known = asyncio.run(GPT.swap(case, {"quality": "low"}))
-        unknown = asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
-    assert known.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
-    assert unknown.cost is None
+        priced = asyncio.run(GPT.swap(case, {"quality": "low"}))
+        unpriced = asyncio.run(DALLE3.swap(case, {"model": "words-1"}))
+    assert priced.cost == pytest.approx((100 * 5 + 1000 * 8 + 2000 * 32) / 1e6)
+    assert unpriced.cost is None
     assert [request.fields.get("quality") for request in server.requests] == ["low", None]
     assert server.requests[1].fields["model"] == "words-1"
 
@@ -256,13 +257,13 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
 def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
     place = place_of(case)
     place.answer.write_bytes(b'{"cost": 0.3, "note": "n"}\n' + encoded(BLANK))
-    found = recover_image(place, "")
-    assert found is not None
-    assert (found.cost, found.note) == (0.3, "n")
+    recovered = recover_image(place, "")
+    assert recovered is not None
+    assert (recovered.cost, recovered.note) == (0.3, "n")
     assert not place.answer.exists()
-    assert recover_image(place, "") == SavedImage(found.sha256)  # by the JSON beside the image
+    assert recover_image(place, "") == SavedImage(recovered.sha256)  # by the JSON beside the image
     place.path.with_suffix(".json").write_text("")
-    assert recover_image(place, found.sha256) == SavedImage(found.sha256)
+    assert recover_image(place, recovered.sha256) == SavedImage(recovered.sha256)
     assert recover_image(place, "") is None
     place.path.unlink()
     place.answer.write_bytes(b"{\nno image")
@@ -433,7 +434,7 @@ def test_a_contender_changes_with_options_and_configuration() -> None:
     edited = made(program(TURN + "\n"))
     seeded = made(program(TURN), seed="3")
     assert plain.contender_id == renamed.contender_id
-    assert len({one.contender_id for one in (plain, renamed, edited, seeded)}) == 3
+    assert len({entrant.contender_id for entrant in (plain, renamed, edited, seeded)}) == 3
     assert seeded.label == "mine (seed=3)"
     service = {
         "kind": "http",
@@ -441,8 +442,8 @@ def test_a_contender_changes_with_options_and_configuration() -> None:
         "options": {"steps": 30, "words": "x", "w": 1.5},
     }
     numbered = tool_of(body=BODY, **service)
-    given = made(numbered, steps="50", words="7")
-    assert given.options == {"steps": 50, "words": "7"}
+    with_options = made(numbered, steps="50", words="7")
+    assert with_options.options == {"steps": 50, "words": "7"}
     for name, value in (("steps", "many"), ("w", "nan")):
         with refused(name, "mine", value):
             made(numbered, **{name: value})

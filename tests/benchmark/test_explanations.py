@@ -40,8 +40,8 @@ def test_explanations_at_once_are_those_of_one_thread(
     case: Case, swap: Image, template: Image, root: Path, tmp_path: Path
 ) -> None:
     """Terms with sentences and overlays, of two cases whose pictures and masks differ."""
-    other = load_case(root / "cases" / "astronaut-officer")
-    works = [(case, swap), (case, template), (other, np.asarray(other.open_template()))]
+    second_case = load_case(root / "cases" / "astronaut-officer")
+    works = [(case, swap), (case, template), (second_case, np.asarray(second_case.open_template()))]
     paths = [tmp_path / f"{number}.png" for number in range(len(works))]
     for (_, image), path in zip(works, paths, strict=True):
         PIL.Image.fromarray(image).save(path)

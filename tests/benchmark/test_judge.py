@@ -80,15 +80,18 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     request = server.requests[0]
     assert (request.path, request.fields["model"]) == ("/v1/chat/completions", MODEL)
     assert request.headers["authorization"] == "Bearer sk-judge-0123456789"
-    words, *shown = json.loads(request.fields["messages"])[0]["content"]
+    words, *image_parts = json.loads(request.fields["messages"])[0]["content"]
     assert "38%" in words["text"]  # where the face is
-    data = [part["image_url"]["url"].removeprefix("data:image/png;base64,") for part in shown]
+    data = [
+        image_part["image_url"]["url"].removeprefix("data:image/png;base64,")
+        for image_part in image_parts
+    ]
     images = [Image.open(io.BytesIO(base64.b64decode(image))) for image in data]
     assert len({image.getpixel((2, 2)) for image in images}) == 3  # template, avatar, result
     assert verdicts(bench.store, items) == [GIVEN] * 3
     unchanged = {"score", "components", "image_sha256"}
-    for item, other in zip(items, plain, strict=True):
-        assert item.model_dump(include=unchanged) == other.model_dump(include=unchanged)
+    for item, plain_item in zip(items, plain, strict=True):
+        assert item.model_dump(include=unchanged) == plain_item.model_dump(include=unchanged)
     judging = items[0].judging
     assert judging.judge == "cf/meta/eye, prompt 3"
     assert judging.answer.startswith("I {see}.")
@@ -98,9 +101,9 @@ def test_its_stars_are_shown_beside_the_score(bench: Bench, judge: JudgeOf) -> N
     assert "judge's stars" in tabulate([standing])[0]
     measured = snapshot.list_standings([standing], items)["contenders"]["turned"]
     assert measured["judge_stars"] == 4
-    shown = render_report(bench.store, run_id)
-    assert "a &lt;b&gt;soft&lt;/b&gt; seam" in shown
-    assert "<b>soft" not in shown
+    report = render_report(bench.store, run_id)
+    assert "a &lt;b&gt;soft&lt;/b&gt; seam" in report
+    assert "<b>soft" not in report
 
 
 @pytest.mark.parametrize(
@@ -132,9 +135,9 @@ def test_an_answer_without_stars_is_an_outcome_of_its_kind(
 def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, kind: str) -> None:
     tool = Turned()
     with Server([reply, reply, reply, good(STARS)]) as server:
-        asked = {"judge": judge(server), "retries": 2}
+        options = {"judge": judge(server), "retries": 2}
         timeout = 0.3 if reply.hang else 5.0
-        [item] = bench.run(bench.cases(1), tool, timeout=timeout, **asked)
+        [item] = bench.run(bench.cases(1), tool, timeout=timeout, **options)
         assert verdicts(bench.store, [item]) == [(None, kind)]
         assert len(server.requests) == 3  # it is tried as a tool is
         assert (item.status, item.score, item.failure_kind) == ("scored", 1.0, "")
@@ -143,7 +146,7 @@ def test_its_failure_costs_no_score(bench: Bench, judge: JudgeOf, reply: Reply, 
         assert standing.stars == {}
         # It is asked again when the run is resumed, until it has answered.
         for _ in range(2):
-            assert verdicts(bench.store, bench.resume(item.run_id, tool, **asked)) == [GIVEN]
+            assert verdicts(bench.store, bench.resume(item.run_id, tool, **options)) == [GIVEN]
         assert len(server.requests) == 4
 
 
@@ -152,8 +155,8 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(bench: Bench, judge: Judg
     with Server([good(STARS)]) as server:
         paid = judge(server, cost=0.4)
         items = bench.run(bench.cases(3), tool, judge=paid, max_cost=1.0)
-        found = sorted(verdicts(bench.store, items), key=str)
-        assert found == [GIVEN, GIVEN, (None, "over_budget")]
+        answers = sorted(verdicts(bench.store, items), key=str)
+        assert answers == [GIVEN, GIVEN, (None, "over_budget")]
         assert sorted(item.cost for item in items) == [0.0, 0.4, 0.4]
         assert all(item.score is not None for item in items)
         run_id = items[0].run_id

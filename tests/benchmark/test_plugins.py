@@ -59,11 +59,11 @@ def test_a_file_adds_tools_and_gives_a_baseline_an_address() -> None:
     assert tools["mine"].needs.network
     assert tools["mine"].needs.cost == 0.25  # never free by an omission
     assert tools["baseline_dalle3"].unavailable() == ""
-    other, gpt = Path("other.yaml"), entry % "baseline_gpt"
+    second, gpt = Path("other.yaml"), entry % "baseline_gpt"
     for entries, named in ((entry % "control_pasted", "pasted"), (f"{gpt}, {gpt}", "baseline_gpt")):
-        other.write_text(f"tools: [{entries}]\n")
+        second.write_text(f"tools: [{entries}]\n")
         with refused(named):
-            load_tools(other)
+            load_tools(second)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from genlab.web.images import _scale
 NAMES = ("sRGB", *SPACES)
 
 
-def apart(one: object, other: object) -> float:
+def apart(first: object, second: object) -> float:
     """Mean difference of two pictures in 8-bit units."""
-    return float(np.abs(np.asarray(one).astype(int) - np.asarray(other)).mean())
+    return float(np.abs(np.asarray(first).astype(int) - np.asarray(second)).mean())
 
 
 @pytest.mark.slow
@@ -53,9 +53,9 @@ def test_every_reader_of_the_benchmark_applies_a_profile(
     for number, sent in enumerate((data, opened)):
         place = Destination(tmp_path / f"{number}.png", case.size, {"tool": "t"})
         save_image(Picture(sent), place)
-        with PIL.Image.open(place.path) as kept:
-            assert apart(kept, image) < 1.5
-            assert "icc_profile" not in kept.info
+        with PIL.Image.open(place.path) as saved:
+            assert apart(saved, image) < 1.5
+            assert "icc_profile" not in saved.info
     (tmp_path / "wide.png").write_bytes(data)
     changed = {"template": tmp_path / "wide.png", "avatars": {"astronaut": tmp_path / "wide.png"}}
     wide = load_case(write_case(tmp_path / "wide", **{**dict(case), **changed}).folder)

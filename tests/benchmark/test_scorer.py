@@ -56,7 +56,8 @@ def test_the_untouched_template_gets_exactly_nothing(case: Case, template: Image
 
 
 def test_the_controls_come_below_the_swap(case: Case, good: Score) -> None:
-    wrong, paste = judge(case, swap_strangers(case, {})), judge(case, paste_avatars(case, {}))
+    wrong = judge(case, swap_strangers(case, {}))
+    paste = judge(case, paste_avatars(case, {}))
     soft, softer = (judge(case, blur_swap(case, {"strength": strength})) for strength in (1, 2))
     assert 0.3 < good.score < 0.6
     assert wrong.score == 0
@@ -129,18 +130,20 @@ def test_every_part_is_recorded_and_the_total_is_the_formula(good: Score) -> Non
 
 def test_every_term_is_explained(case: Case, swap: Image, good: Score, tmp_path: Path) -> None:
     PIL.Image.fromarray(swap).save(tmp_path / "image.png")
-    found = {term.term: term for term in measure(case, tmp_path / "image.png")[1]}
-    assert set(found) == set(WEIGHTS)
-    for name, term in found.items():
+    terms = {term.term: term for term in measure(case, tmp_path / "image.png")[1]}
+    assert set(terms) == set(WEIGHTS)
+    for name, term in terms.items():
         assert term.value == good.components[name]
         assert term.overlay.shape == swap.shape
         assert term.sentence.endswith(".")
-    red = (found["head"].overlay[..., 0].astype(int) - found["head"].overlay[..., 1]) > 60
+    red = (terms["head"].overlay[..., 0].astype(int) - terms["head"].overlay[..., 1]) > 60
     assert red[:200].sum() > 10 * red[450:].sum()
 
 
 def test_a_fault_costs_its_own_component(case: Case, swap: Image, good: Score) -> None:
-    body, seam, face = swap.copy(), swap.copy(), swap.copy()
+    body = swap.copy()
+    seam = swap.copy()
+    face = swap.copy()
     body[420:] = (200, 30, 30)
     cv2.ellipse(seam, (265, 250), (95, 120), 0, 0, 360, (20, 10, 10), 2)
     face[100:400, 190:420] = swap[100:400, 150:380]
@@ -214,7 +217,8 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
         swaps = [Swap(region=region, avatar=case.swaps[0].avatar) for region in regions]
         return score(case.model_copy(update={"template": path, "swaps": swaps}), path)
 
-    both, alone = got(near, far), got(near)
+    both = got(near, far)
+    alone = got(near)
     assert [term["value"] for term in both.terms if term["term"] == "face"] == [0.0]
     for component in ("identity", "realism", "expression"):
         assert both.components[component] == alone.components[component]
@@ -224,7 +228,7 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
 def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
     blank = tmp_path / "avatar.png"
     PIL.Image.new("RGB", (200, 200), (10, 80, 30)).save(blank)
-    other = case.model_copy(update={"avatars": dict.fromkeys(case.avatars, blank)})
-    got = score(other, case.template)
+    blank_case = case.model_copy(update={"avatars": dict.fromkeys(case.avatars, blank)})
+    got = score(blank_case, case.template)
     assert got.outcome == "no_avatar_face"
     assert "avatar.png" in got.notes[0]

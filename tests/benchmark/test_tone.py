@@ -31,8 +31,8 @@ def saturate(image: Image) -> Image:
     return np.clip(np.rint(grey + 0.7 * (image - grey)), 0, 255).astype(np.uint8)
 
 
-def mean_error(one: Image, other: Image) -> float:
-    return float(cv2.absdiff(one, other).mean())
+def mean_error(first: Image, second: Image) -> float:
+    return float(cv2.absdiff(first, second).mean())
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,8 @@ def mean_error(one: Image, other: Image) -> float:
 def test_a_tone_is_taken_back_outside_and_inside_of_the_heads(
     change: Callable[[Image], Image],
 ) -> None:
-    template, head = scene(0), scene(1)
+    template = scene(0)
+    head = scene(1)
     outside = EVERYWHERE.copy()
     outside[60:140, 100:200] = False
     result = np.where(outside[..., None], template, head)
@@ -93,16 +94,16 @@ def test_what_a_tone_cuts_off_is_lost_to_other_pictures() -> None:
 def test_edges_survive_filters_and_not_another_picture() -> None:
     random = np.random.default_rng(0)
     drawn = random.uniform(0, 255, (2, 40, 40, 3)).astype(np.float32)
-    one, other = (cv2.resize(x, (320, 320), interpolation=cv2.INTER_LINEAR) for x in drawn)
+    first, second = (cv2.resize(x, (320, 320), interpolation=cv2.INTER_LINEAR) for x in drawn)
     where = np.ones((320, 320), dtype=bool)
-    noise = random.normal(0, 25, one.shape).astype(np.float32)
+    noise = random.normal(0, 25, first.shape).astype(np.float32)
     filtered = {
-        "relit": 255 * (one / 255) ** 2,
-        "faded": 60 + 0.4 * one,
-        "blurred": cv2.GaussianBlur(one, (0, 0), 3.0),
-        "noisy": one + noise,
+        "relit": 255 * (first / 255) ** 2,
+        "faded": 60 + 0.4 * first,
+        "blurred": cv2.GaussianBlur(first, (0, 0), 3.0),
+        "noisy": first + noise,
     }
     for name, picture in filtered.items():
-        assert structure_distance(one, picture, where) < 0.15, name
-    assert structure_distance(one, one, where) == 0
-    assert structure_distance(one, other, where) > 0.4
+        assert structure_distance(first, picture, where) < 0.15, name
+    assert structure_distance(first, first, where) == 0
+    assert structure_distance(first, second, where) > 0.4

@@ -326,44 +326,44 @@ def home(folder: Path) -> Iterator[Path]:
 
 @sibling(TILDE)
 def cases_of_the_home_folder_are_run(folder: Path) -> None:
-    with home(folder) as own:
-        write_case(own / "cases/one", **dict(load_case(SHIPPED)))
+    with home(folder) as home_folder:
+        write_case(home_folder / "cases/one", **dict(load_case(SHIPPED)))
         assert [case.case_id for case in load_cases(Path("~/cases"))] == ["one"]
 
 
 @sibling(TILDE)
 def weights_of_the_home_folder_are_found(folder: Path) -> None:
-    with home(folder) as own:
-        (own / "model.gguf").write_bytes(b"GGUF")
+    with home(folder) as home_folder:
+        (home_folder / "model.gguf").write_bytes(b"GGUF")
         if find_spec("xllamacpp"):
-            assert embedded.find_weights("~/model.gguf") == own / "model.gguf"
-        with refused(own / "other.gguf", "agent.gguf"):
+            assert embedded.find_weights("~/model.gguf") == home_folder / "model.gguf"
+        with refused(home_folder / "other.gguf", "agent.gguf"):
             embedded.find_weights("~/other.gguf")
 
 
 @sibling(TILDE)
 def files_of_tools_lie_in_the_home_folder(folder: Path) -> None:
-    with home(folder) as own:
+    with home(folder) as home_folder:
         words = "[python3, ~/swap.py, '{output}']"
         text = f"tools:\n  - id: mine\n    kind: command\n    argv: {words}\n"
         Path("tools.yaml").write_text(text, "utf-8")
         assert "~/swap.py" in load_tools(Path("tools.yaml"))["mine"].unavailable()
-        (own / "swap.py").write_text("print(1)", "utf-8")
+        (home_folder / "swap.py").write_text("print(1)", "utf-8")
         tool = load_tools(Path("tools.yaml"))["mine"]
         assert tool.unavailable() == ""
         version = tool.version
-        (own / "swap.py").write_text("print(2)  # changed", "utf-8")
+        (home_folder / "swap.py").write_text("print(2)  # changed", "utf-8")
         assert load_tools(Path("tools.yaml"))["mine"].version != version
 
 
 @sibling(TILDE)
 def options_with_an_equals_sign_mean_the_home_folder(folder: Path) -> None:
-    with home(folder) as own:
-        write_photographs(own)
+    with home(folder) as home_folder:
+        write_photographs(home_folder)
         arguments = ("--templates=~/t", "--avatars=~/a", "--cases=~/out")
-        done = genlab(Path.cwd(), "benchmark", "generate-cases", *arguments, HOME=str(own))
+        done = genlab(Path.cwd(), "benchmark", "generate-cases", *arguments, HOME=str(home_folder))
         assert done.returncode == 0, done.stderr
-        assert [path.name for path in (own / "out").iterdir()] == ["one"]
+        assert [path.name for path in (home_folder / "out").iterdir()] == ["one"]
 
 
 @sibling(TILDE)
@@ -498,9 +498,11 @@ def what_is_forwarded_counts_from_a_named_proxy_alone(folder: Path) -> None:
         patch.setenv("GENLAB_TOKEN", TOKEN)
         patch.setenv("GENLAB_PROXIES", "127.0.0.1, 10.0.0.0/8")
         access = Access.from_environment()
-    one = {"x-forwarded-host": PUBLIC, "x-forwarded-proto": "http, https"}
-    other = {"forwarded": f'for=192.0.2.7;proto=http, for="[::1]:4";host="{PUBLIC}";proto=https'}
-    for headers in (one, other):
+    x_forwarded = {"x-forwarded-host": PUBLIC, "x-forwarded-proto": "http, https"}
+    forwarded = {
+        "forwarded": f'for=192.0.2.7;proto=http, for="[::1]:4";host="{PUBLIC}";proto=https'
+    }
+    for headers in (x_forwarded, forwarded):
         for peer, counts in (("10.1.2.3", True), ("127.0.0.1", True), ("192.0.2.7", False)):
             scope = request({"host": "127.0.0.1:8000", **headers}, peer=peer)
             access.check(scope)
