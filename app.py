@@ -26,7 +26,7 @@ JOBS = jobs()
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Resume the runs that the last server left unfinished; interrupt runs on shutdown."""
-    resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_own))  # pages do not wait for it
+    resuming = asyncio.create_task(run_in_threadpool(JOBS.resume_server_runs))  # pages do not wait
     yield
     await resuming
     await run_in_threadpool(JOBS.close)

@@ -23,7 +23,7 @@ from genlab.benchmark.cases import CASE_FILE, Region
 from genlab.benchmark.run.events import EventLog
 from genlab.benchmark.run.runner import is_locked, lock_of
 from genlab.benchmark.service import cases
-from genlab.benchmark.service.jobs import MAX_WAITING, Jobs
+from genlab.benchmark.service.jobs import MAX_RUNS, Jobs
 from genlab.benchmark.store.schema import Contender
 from genlab.web.api.app import make_api
 from genlab.web.api.runs import follow
@@ -144,7 +144,7 @@ def test_runs_are_limited_and_waiting_ones_end_at_once(api: TestClient, jobs: Jo
         assert run["status"] == jobs.store.run(run_id).ending == "cancelled"
         assert [item["failure_kind"] for item in run["items"]] == ["cancelled"]
 
-    runs = [begin(api, ENDLESS) for _ in range(MAX_WAITING)]
+    runs = [begin(api, ENDLESS) for _ in range(MAX_RUNS)]
     assert is_problem(api.post("/api/run", json=ENDLESS), 429)
     cancel(runs[-1])  # the first ones still work
     assert api.post(f"/api/run/{runs[-1]}/resume").status_code == 202
@@ -289,7 +289,7 @@ def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(jobs: Jobs) 
         ours = reason == "gone"
         jobs.store.create_run(run_id, f"{run_id}T00:00", cases, contenders, server=ours)
     other = Jobs(jobs.root)
-    other.resume_own()
+    other.resume_server_runs()
     for run_id, reason in reasons.items():
         run = until_ended(client(other), run_id)
         assert run["status"] == "interrupted"

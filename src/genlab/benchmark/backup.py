@@ -1,8 +1,9 @@
 """Back up a folder of runs to one file while the app writes to it, and restore it.
 
-An archive is a zip file: the store as SQLite's online backup copies it, every other file of the
-folder, and `backup.json` with the SHA-256 of each. The store is copied first, so that the pictures
-it names are there. Not protected: photographs and pictures in an archive are not encrypted.
+An archive is a zip file: a copy of the store by SQLite's online backup, every other file of the
+folder, and `backup.json` with the SHA-256 of each file. The store is copied first, so that the
+pictures that it names exist. Not protected: photographs and pictures in an archive are not
+encrypted.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from genlab.core.io import atomic_write
 
 MANIFEST = "backup.json"
 HEADER = {"kind": "genlab_backup", "version": 1}
-PASSES = 3  # over the folder: what arrives meanwhile may replace what was listed
+PASSES = 3  # over the folder: new files may replace listed ones meanwhile
 CHUNK = 1 << 20  # bytes
 
 
 def back_up(runs: Path, archive: Path) -> list[str]:
-    """Write the store and all files of `runs` to `archive`, whole or not at all.
+    """Write the store and all files of `runs` to `archive`, atomically.
 
-    Returns pictures that the store names and that are missing or another than it says. Raises a
-    `GenlabError` where the store is damaged.
+    Returns the pictures that are missing or whose content is not that of the store. Raises a
+    `GenlabError` if the store is damaged.
     """
     digests: dict[str, str] = {}
     with (
@@ -46,7 +47,7 @@ def back_up(runs: Path, archive: Path) -> list[str]:
         digests[STORE] = _add(target, copy, STORE)
         for _ in range(PASSES):
             for name in _list_files(runs):
-                with suppress(FileNotFoundError):  # an answer whose picture has been written
+                with suppress(FileNotFoundError):  # a received answer, removed meanwhile
                     if name not in digests and runs / name != archive:
                         digests[name] = _add(target, runs / name, name)
         target.writestr(MANIFEST, json.dumps({**HEADER, "files": digests}))
@@ -54,21 +55,21 @@ def back_up(runs: Path, archive: Path) -> list[str]:
 
 
 def restore(archive: Path, runs: Path, *, replace: bool = False) -> Path | None:
-    """Put an archive of `back_up` in the place of `runs`; returns where the earlier folder is now.
+    """Replace `runs` by an archive of `back_up`; returns the new path of the earlier folder.
 
-    Everything is unpacked beside it and checked before anything is moved; nothing is deleted.
-    Raises a `GenlabError` where the archive is damaged or unsafe, and where `runs` holds files and
-    they are not to be replaced, or a program has its store open.
+    The archive is unpacked beside `runs` and checked before anything is moved; nothing is deleted.
+    Raises a `GenlabError` if the archive is damaged or unsafe, if `runs` holds files and `replace`
+    is false, or if a program has the store open.
     """
     runs = runs.resolve()
     occupied = runs.is_dir() and any(runs.iterdir())
     if occupied and not replace:
         raise GenlabError(f"{runs} holds files; move them away, or add --replace, which keeps them")
     runs.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=runs.parent) as beside:
-        new = Path(beside) / "new"
+    with tempfile.TemporaryDirectory(prefix=".genlab-", dir=runs.parent) as temporary:
+        new = Path(temporary) / "new"
         _unpack(archive, new)
-        Store(new / STORE).close()  # sound, and of a version that this one knows
+        Store(new / STORE).close()  # raises if it is damaged or of a newer version
         if not occupied:
             new.rename(runs)
             return None
@@ -84,7 +85,7 @@ def restore(archive: Path, runs: Path, *, replace: bool = False) -> Path | None:
 
 
 def _copy_store(path: Path, copy: Path) -> dict[str, str]:
-    """Copy a store that others may write to; returns the SHA-256 of each picture it names."""
+    """Copy a store while others may write to it; returns the SHA-256 of its pictures by name."""
     migrations.check_file(path)
     try:
         with (
@@ -101,9 +102,9 @@ def _copy_store(path: Path, copy: Path) -> dict[str, str]:
 
 
 def _require_closed(path: Path) -> None:
-    """Raise a `GenlabError` where another program has the store open.
+    """Raise a `GenlabError` if another program has the store open.
 
-    It would go on writing to the folder that is moved away.
+    The program would continue to write to the folder that is moved away.
     """
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(path, timeout=1)) as connection:
         try:
@@ -116,18 +117,20 @@ def _require_closed(path: Path) -> None:
 
 
 def _list_files(runs: Path) -> Iterator[str]:
-    """Names of the files of `runs`, but for the store and what is being written or locked."""
+    """Yield the names of the files of `runs`, except the store, locks and unfinished files."""
     for path in sorted(runs.rglob("*")):
         name = path.relative_to(runs).as_posix()
-        passing = path.name == ".lock" or ".part" in path.suffixes or name.startswith(STORE)
-        if not passing and _is_safe(name) and path.is_file() and not path.is_symlink():
+        if name.startswith(STORE) or path.name == ".lock" or ".part" in path.suffixes:
+            continue
+        if _is_safe(name) and path.is_file() and not path.is_symlink():
             yield name
 
 
 def _is_safe(name: str) -> bool:
-    """Whether a name stays below the folder that it is unpacked in, on every system."""
-    steps = name.split("/")
-    return name.isprintable() and not {"", ".", ".."} & {*steps} and not {*"\\:"} & {*name}
+    """Whether a file of this name is unpacked below the target folder, on every system."""
+    if not name.isprintable() or "\\" in name or ":" in name:
+        return False
+    return not {"", ".", ".."} & set(name.split("/"))
 
 
 def _add(target: zipfile.ZipFile, path: Path, name: str) -> str:
@@ -145,14 +148,14 @@ def _copy(source: IO[bytes], target: IO[bytes]) -> str:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack the files of an archive. Raises a `GenlabError` unless it is one of `back_up`."""
+    """Unpack the files of an archive. Raises a `GenlabError` if it is not one of `back_up`."""
     try:
         with zipfile.ZipFile(archive) as source:
             manifest = json.loads(source.read(MANIFEST))
             files = manifest.pop("files")
             names = [name for name in source.namelist() if name != MANIFEST]
             if manifest != HEADER or sorted(files) != sorted(names) or STORE not in files:
-                raise ValueError("its list of files is not that of its content")
+                raise ValueError("its list of files differs from its content")
             for name in names:
                 if not _is_safe(name):
                     raise ValueError(f"a file in it has the name {name[:80]!r}")

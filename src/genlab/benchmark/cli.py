@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from genlab.benchmark.cli_files import (
+    LAST,
+    RUNS,
+    OneRun,
+    Runs,
+    add_commands,
+    find_run_id,
+    open_store,
+)
 from genlab.core.errors import GenlabError, run_cli
 
 if TYPE_CHECKING:  # importing them takes a second
     from genlab.benchmark.run.runner import Runner
-    from genlab.benchmark.store.repository import Store
     from genlab.core.params import BenchmarkParams
 
 app = typer.Typer(
@@ -25,15 +33,16 @@ app = typer.Typer(
 A case is a template photograph, avatars, and who replaces whom. `run` puts every case through every
 tool and scores the images; people rate them in the app; `leaderboard` and `report` show the result.
 
-What is not given comes from params.yaml. Images, scores and ratings are kept in runs/.
+Defaults come from params.yaml. Images, scores and ratings are kept in runs/.
 """,
 )
 
-RUNS, OWN = Path("runs"), Path("cases/private")
-Runs = Annotated[Path, typer.Option(help="Folder of images and the store.")]
+PRIVATE_CASES = Path("cases/private")
+RESUME_FAULT = (
+    "--resume continues the cases, tools, options and repeats of its run; leave out"
+    " --cases, --case, --tools, --option and --repeats"
+)
 Consent = Annotated[bool, typer.Option("--consent", help="All persons shown agree to this use.")]
-Ratings = Annotated[Path, typer.Argument(help="CSV file of ratings, or JSON file.")]
-LAST = "last"
 RunId = Annotated[str, typer.Argument(help="A run, such as 2026-01-31; 'last' is the newest.")]
 
 
@@ -51,7 +60,8 @@ def generate_cases(
     ] = None,
     consent: Consent = False,
     cases: Annotated[
-        Path | None, typer.Option(help="Where cases go. [default: cases/private, demo: cases]")
+        Path | None,
+        typer.Option(help="Folder of the new cases. [default: cases/private, demo: cases]"),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing cases.")] = False,
 ) -> None:
@@ -64,15 +74,16 @@ def generate_cases(
     if (templates is None) != (avatars is None):
         raise GenlabError("--templates and --avatars go together; name both folders, or neither")
     if templates is not None and avatars is not None:
-        made = generate_cases(
-            templates, avatars, cases or OWN, pairs=pairs, consent=consent, force=force
+        folder = cases or PRIVATE_CASES
+        outcomes = generate_cases(
+            templates, avatars, folder, pairs=pairs, consent=consent, force=force
         )
     else:
-        made = copy_shipped_cases(cases or OWN.parent, force=force)
+        outcomes = copy_shipped_cases(cases or PRIVATE_CASES.parent, force=force)
     faults = 0
-    for each in made:
-        typer.echo(each)
-        faults += isinstance(each, GenlabError)
+    for outcome in outcomes:
+        typer.echo(outcome)
+        faults += isinstance(outcome, GenlabError)
     if faults:
         raise GenlabError(f"photographs that could not be used: {faults}; the lines above say why")
 
@@ -103,34 +114,32 @@ def run_cases(
 ) -> None:
     """Run cases through tools and score the images.
 
-    Killed or interrupted, it continues with `--resume last`: no image that arrived is paid for
-    twice.
+    After a kill or an interruption, continue with `--resume last`: no image that arrived is paid
+    for twice.
 
     Example: genlab benchmark run --tools baseline_local,control_pasted
     """
     from genlab.benchmark.run.runner import Runner
     from genlab.benchmark.store.repository import STORE, Store
     from genlab.benchmark.terminal import follow, name_folder, show_leaderboard
-    from genlab.core.params import load_params
 
     names = [name.strip() for name in tools.split(",") if name.strip()]
     if resume and (only or names or option or cases or repeats):
-        raise GenlabError(
-            "--resume continues the cases, tools, options and repeats of its run; leave"
-            " --cases, --case, --tools, --option and --repeats away"
-        )
+        raise GenlabError(RESUME_FAULT)
     if again and not resume:
         raise GenlabError("--again tries failed items of a run again; name the run with --resume")
-    params = load_params().benchmark
-    names = names or params.tools
-    given: dict[str, Any] = {"cases": cases and str(cases), "tools": names, "repeats": repeats}
-    given |= {"concurrency": concurrency, "max_cost": max_cost}
-    given |= {"options": {**params.options, **_parse_options(option, names)} if option else None}
-    params = params.model_copy(update={k: v for k, v in given.items() if v is not None})
+    params = _override_params(
+        names,
+        option or [],
+        cases=cases and str(cases),
+        repeats=repeats,
+        concurrency=concurrency,
+        max_cost=max_cost,
+    )
     with Store(runs / STORE) as store:
         runner = Runner.configured(store, runs, params)
         if resume:
-            run_id = _run_id(store, resume)
+            run_id = find_run_id(store, resume)
             if max_cost is not None:
                 store.set_run(run_id, max_cost=max_cost)
         else:
@@ -157,8 +166,8 @@ def report(
     from genlab.benchmark.report import render_report
     from genlab.core.io import write_text
 
-    with _open(runs) as store:
-        name = _run_id(store, run_id)
+    with open_store(runs) as store:
+        name = find_run_id(store, run_id)
         path = output or Path(f"report_{name}.html")
         write_text(path, render_report(store, name))
     typer.echo(f"wrote {path}")
@@ -166,9 +175,7 @@ def report(
 
 @app.command()
 def leaderboard(
-    run_id: Annotated[
-        str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
-    ] = "",
+    run_id: OneRun = "",
     json_: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     runs: Runs = RUNS,
 ) -> None:
@@ -178,8 +185,8 @@ def leaderboard(
     """
     from genlab.benchmark.terminal import show_leaderboard
 
-    with _open(runs) as store:
-        show_leaderboard(store, _run_id(store, run_id) if run_id else None, as_json=json_)
+    with open_store(runs) as store:
+        show_leaderboard(store, find_run_id(store, run_id) if run_id else None, as_json=json_)
 
 
 @app.command("rescore")
@@ -199,10 +206,10 @@ def rescore_runs(
     from genlab.benchmark.scoring.scorer import versions
     from genlab.core.params import load_params
 
-    with _open(runs) as store:
+    with open_store(runs) as store:
         names = [run.run_id for run in store.runs()]
         if run_id != "all":
-            names = [_run_id(store, run_id)]
+            names = [find_run_id(store, run_id)]
         runner = Runner.configured(store, runs, load_params().benchmark)
         for name in names:
             for line in complete(rescore(runner, name, versions())):
@@ -239,7 +246,7 @@ def explain(
     """
     from genlab.benchmark.explanations import write_explanation
 
-    with _open(runs) as store:
+    with open_store(runs) as store:
         for line in write_explanation(store, item, Path("explained")):
             typer.echo(line)
 
@@ -250,7 +257,7 @@ def ground_truth(
     avatar: Annotated[Path, typer.Argument(help="Photograph A2 of them, of another session.")],
     other: Annotated[Path, typer.Argument(help="Photograph B of somebody else, in A1's pose.")],
     case_id: Annotated[str, typer.Option("--name", help="Name of the case.")] = "",
-    cases: Annotated[Path, typer.Option(help="Where the case goes.")] = OWN,
+    cases: Annotated[Path, typer.Option(help="Folder of the new case.")] = PRIVATE_CASES,
     consent: Consent = False,
 ) -> None:
     """Make a case with a known ideal result: B's head on A1 is the template, A2 the avatar.
@@ -268,89 +275,7 @@ def ground_truth(
     typer.echo(f"wrote {folder}")
 
 
-@app.command()
-def export_ratings(path: Ratings, runs: Runs = RUNS) -> None:
-    """Write all stars as CSV, or for Label Studio (.json); preferences go beside it as CSV.
-
-    Example: genlab benchmark export-ratings ratings.csv
-    """
-    from genlab.benchmark.exchange.files import write_ratings
-
-    with _open(runs) as store:
-        for line in write_ratings(store, path):
-            typer.echo(line)
-
-
-@app.command()
-def import_ratings(path: Ratings, runs: Runs = RUNS) -> None:
-    """Read stars or preferences from CSV, or an export of Label Studio (.json).
-
-    Those that are known change nothing.
-
-    Example: genlab benchmark import-ratings ratings.csv
-    """
-    from genlab.benchmark.exchange.files import read_ratings
-
-    with _open(runs) as store:
-        for line in read_ratings(store, path):
-            typer.echo(line)
-
-
-@app.command()
-def export_results(
-    path: Annotated[Path, typer.Argument(help="CSV file.")],
-    run_id: Annotated[
-        str, typer.Option("--run", help="One run, or 'last'. [default: all runs]")
-    ] = "",
-    runs: Runs = RUNS,
-) -> None:
-    """Write every item with its score as CSV; docs/reference/files.md explains the columns.
-
-    Example: genlab benchmark export-results results.csv --run last
-    """
-    from genlab.benchmark.exchange.results import export_results as export
-
-    with _open(runs) as store:
-        count = export(store, path, _run_id(store, run_id) if run_id else None)
-    typer.echo(f"wrote {path}: {count} items")
-
-
-Archive = Annotated[Path, typer.Argument(help="Backup, a zip file.")]
-
-
-@app.command()
-def backup(path: Archive, runs: Runs = RUNS) -> None:
-    """Write the folder of runs to one file: store, ratings, pictures, tools.yaml.
-
-    The app and runs may go on meanwhile. Never copy the files of the store by hand while they do.
-    Cases are not in it: copy cases/private/ yourself.
-
-    Example: genlab benchmark backup runs-2026-01-31.zip
-    """
-    from genlab.benchmark.backup import back_up
-
-    lacking = back_up(_find_store(runs).parent, path)
-    for name in lacking:
-        typer.echo(f"warning: {name} is missing, or another picture than the store says", err=True)
-    typer.echo(f"wrote {path}")
-
-
-@app.command()
-def restore(
-    path: Archive,
-    runs: Runs = RUNS,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Move what is there to a folder beside it.")
-    ] = False,
-) -> None:
-    """Check a backup and put it in the place of the folder of runs. Stop the app before.
-
-    Example: genlab benchmark restore runs-2026-01-31.zip
-    """
-    from genlab.benchmark.backup import restore as restore_backup
-
-    old = restore_backup(path, runs, replace=replace)
-    typer.echo(f"restored {runs}" + (f"; what was there is now {old}" if old else ""))
+add_commands(app)
 
 
 def main() -> None:
@@ -358,38 +283,25 @@ def main() -> None:
     run_cli(app)
 
 
-def _open(runs: Path) -> Store:
-    """The existing store; reading creates none."""
-    from genlab.benchmark.store.repository import Store
+def _override_params(tools: list[str], option: list[str], **values: Any) -> BenchmarkParams:
+    """Load the section `benchmark` of params.yaml with the command line's values in place.
 
-    return Store(_find_store(runs))
+    tools: ids, those of params.yaml if empty; values: None to keep that of params.yaml.
+    """
+    from genlab.core.params import load_params
 
-
-def _find_store(runs: Path) -> Path:
-    """The file of the store. Raises a `GenlabError` where there is none."""
-    from genlab.benchmark.store.repository import STORE
-    from genlab.benchmark.terminal import name_folder
-
-    path = runs / STORE
-    if not path.exists():
-        command = f"genlab benchmark run{name_folder(runs)}"
-        raise GenlabError(f"{path} is missing; make a run with: {command}")
-    return path
+    params = load_params().benchmark
+    overrides = {name: value for name, value in values.items() if value is not None}
+    overrides["tools"] = tools or params.tools
+    if option:
+        overrides["options"] = {**params.options, **_parse_options(option, overrides["tools"])}
+    return params.model_copy(update=overrides)
 
 
-def _run_id(store: Store, run_id: str) -> str:
-    """The id of a run, with `last` as the newest."""
-    if run_id != LAST:
-        return store.run(run_id).run_id
-    for run in store.runs():
-        return run.run_id
-    raise GenlabError(f"{store.path} holds no run; make one with: genlab benchmark run")
-
-
-def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
-    """Values of `tool.key=value` by tool and key."""
+def _parse_options(texts: list[str], tools: list[str]) -> dict[str, dict[str, Any]]:
+    """Parse texts `tool.key=value`; returns lists of values by tool and key."""
     options: dict[str, dict[str, Any]] = {}
-    for text in given:
+    for text in texts:
         name, _, value = text.partition("=")
         tool, _, key = name.partition(".")
         if not key or not value or tool not in tools:
@@ -402,10 +314,11 @@ def _parse_options(given: list[str], tools: list[str]) -> dict[str, dict[str, An
 
 
 def _start(runner: Runner, params: BenchmarkParams, only: list[str]) -> str:
-    """Queue a run; in a terminal, asks for another ceiling where its estimate is higher."""
+    """Queue a run. In a terminal, ask for a new ceiling if the estimated cost exceeds it."""
     from genlab.benchmark.terminal import choose
 
-    (cases, contenders, cost), ceiling = choose(params, only), params.max_cost
+    cases, contenders, cost = choose(params, only)
+    ceiling = params.max_cost
     estimate = len(cases) * params.repeats * cost
     if estimate > ceiling and sys.stdin.isatty():
         question = f"The run costs about ${estimate:.2f}. Ceiling in dollars"

@@ -1,7 +1,7 @@
-"""Render a run as one self-contained HTML file, which opens from disk and prints.
+"""Render a run as one self-contained HTML file, which opens from disk and can be printed.
 
-Images are inlined and downscaled. Everything from outside (cases, tools, reasons, raters)
-is escaped, and the page's policy lets it load nothing and run no script.
+Images are inlined and downscaled. All text from outside (cases, tools, reasons, raters) is
+escaped, and the page's content security policy lets it load nothing and run no script.
 """
 
 import base64
@@ -34,20 +34,22 @@ from genlab.core.errors import GenlabError
 
 SIDE = 640  # longest side of an inlined image in pixels
 AVATAR_SIDE = 200
-GOOD, FAIR = 0.75, 0.4
-"""Scores from which a badge is green, and amber; below it is red."""
+GOOD = 0.75
+"""Score from which on a badge is green."""
+FAIR = 0.4
+"""Score from which on a badge is amber; below, it is red."""
 
 
 def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int = 0) -> str:
-    """Render the report of a run as HTML. Raises a `GenlabError` where there is no such run."""
+    """Render the report of a run as HTML. Raises a `GenlabError` if there is no such run."""
     run = store.run(run_id)
     items = store.items(run_id)
     tables = read_tables(store, run_id)
     standings = rank_contenders(tables, bootstrap=bootstrap, seed=seed)
-    rater_statistics = summarize_raters(tables, bootstrap=bootstrap, seed=seed)
+    raters = summarize_raters(tables, bootstrap=bootstrap, seed=seed)
     order = [standing.contender for standing in standings]
     items.sort(key=lambda item: (order.index(item.contender), item.repeat))
-    versions: dict[str, dict[str, None]] = {}  # all of them, where the run has several
+    versions: dict[str, dict[str, None]] = {}  # a run may have several
     for item in items:
         for name, value in (item.scoring.versions if item.scoring else {}).items():
             versions.setdefault(str(name), {})[str(value)] = None
@@ -65,9 +67,8 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
         table=tabulate(standings),
         words=WORDS,
         notes=[*list_notes(standings), *describe_unrated(items)],
-        findings={
-            name: describe_estimate(finding)
-            for name, finding in list_estimates(rater_statistics).items()
+        estimates={
+            name: describe_estimate(estimate) for name, estimate in list_estimates(raters).items()
         },
         versions={name: " and ".join(values) for name, values in sorted(versions.items())},
         bootstrap=bootstrap,
@@ -78,33 +79,36 @@ def render_report(store: Store, run_id: str, *, bootstrap: int = 1000, seed: int
 
 
 def grade(score: float | None) -> str:
-    """Return the class of a badge: good, fair, poor or none."""
+    """Return the colour class of a score's badge: good, fair, poor or none."""
     if score is None:
         return "none"
-    return "good" if score >= GOOD else "fair" if score >= FAIR else "poor"
+    if score >= GOOD:
+        return "good"
+    return "fair" if score >= FAIR else "poor"
 
 
 def _rows(store: Store, run: Run, items: Sequence[ItemResult]) -> list[dict[str, Any]]:
-    """Collect the cases with their images and items; fault: why a case cannot be shown."""
+    """List the cases with their images and items, in order. fault: why a case cannot be shown."""
     stars: dict[str, dict[str, list[int]]] = {}
     for rating in store.ratings("run_item"):
         by_context = stars.setdefault(rating.subject_hash, {})
         by_context.setdefault(rating.context, []).append(rating.stars)
     rows = []
-    for stored in run.cases:
-        case_id = stored["case_id"]
+    for facts in run.cases:
         cells = []
-        for item in (item for item in items if item.case_id == case_id):
+        for item in items:
+            if item.case_id != facts["case_id"]:
+                continue
             cell = {"item": item, "label": run.contenders[item.contender].label, "picture": ""}
             with suppress(GenlabError, OSError):
                 if item.image:
                     cell["picture"] = _inline(store.path.parent / item.image, SIDE)
             cells.append({**cell, "notes": _notes(item), "stars": stars.get(item.image_sha256, {})})
-        title = str(stored.get("title", case_id))
-        row = {"fault": "", "case_id": case_id, "title": title, "cells": cells}
+        title = str(facts.get("title", facts["case_id"]))
+        row = {"fault": "", "case_id": facts["case_id"], "title": title, "cells": cells}
         try:
-            row |= _inline_case(load_stored_case(store, run.run_id, stored))
-        except (GenlabError, OSError) as fault:  # a run's results outlive its cases
+            row |= _inline_case(load_stored_case(store, run.run_id, facts))
+        except (GenlabError, OSError) as fault:  # the case was changed or deleted after the run
             row |= {"fault": str(fault), "sources": {}}
         rows.append(row)
     return rows
@@ -136,6 +140,6 @@ def _notes(item: ItemResult) -> list[str]:
         lines.append(f"made in run {item.reused.run_id} for ${item.reused.cost:.2f}, reused")
     judging = item.judging
     if judging is not None and (judging.reason or judging.failure):
-        date = f", {judging.date}" if judging.date else ""  # runs of older versions have none
+        date = f", {judging.date}" if judging.date else ""  # older versions stored none
         lines.append(f"judge ({judging.judge}{date}): {judging.reason or judging.failure}")
     return lines

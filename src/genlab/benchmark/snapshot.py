@@ -1,7 +1,7 @@
 """Stage benchmark: continue its run in `runs/`, and write the leaderboard.
 
-The run with the same cases, contenders and repeats is resumed; otherwise a new one begins, which
-copies the images of earlier runs. Another version of the score scores the same images again.
+A run with the same cases, contenders and repeats is resumed; otherwise a new run begins, which
+copies the images of earlier runs. Images are scored again if the scorer's version has changed.
 
 Private cases are left out: the outs are committed, or pushed to a remote.
 """
@@ -26,7 +26,7 @@ from genlab.benchmark.terminal import choose, follow
 from genlab.core.io import write_json, write_text
 from genlab.core.params import BenchmarkParams
 
-DIGITS = 6  # decimals of what is written
+DIGITS = 6  # decimals of written numbers
 RESULTS = Path("results/benchmark.json")
 
 
@@ -62,40 +62,43 @@ def write_snapshot(
 def find_run(
     store: Store, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int
 ) -> str | None:
-    """Find the newest run of these cases, contenders and repeats; None without one."""
+    """Find the newest run of these cases, contenders and repeats; None if there is none."""
     digests = {case.case_id: case.digest for case in cases}
-    ids = {contender.contender_id for contender in contenders}
+    contender_ids = {contender.contender_id for contender in contenders}
     for run in store.runs():
         run_digests = {case["case_id"]: case.get("digest") for case in run.cases}
-        if (run_digests, set(run.contenders), run.repeats) == (digests, ids, repeats):
+        same_contenders = set(run.contenders) == contender_ids
+        if run_digests == digests and same_contenders and run.repeats == repeats:
             return run.run_id
     return None
 
 
 def _headline(results: dict[str, Any]) -> dict[str, Any]:
-    """The five numbers that `dvc metrics diff` compares."""
+    """Return the five numbers that `dvc metrics diff` compares."""
     rows = results["contenders"].values()
+    scores = [row["score"] for row in rows if row["score"] is not None]
     return {
         "cases": results["cases"],
         "scored": sum(row["scored"] for row in rows),
         "failures": sum(sum(row["failures"].values()) for row in rows),
-        "best_score": max((row["score"] for row in rows if row["score"] is not None), default=None),
+        "best_score": max(scores, default=None),
         "cost": round(sum(row["cost"] for row in rows), DIGITS),
     }
 
 
 def list_standings(standings: Iterable[Standing], items: Sequence[ItemResult]) -> dict[str, Any]:
-    """List the leaderboard without seconds and dates: the same run gives the same file."""
+    """Return the leaderboard without seconds and dates: a run always gives the same file."""
     rows = {}
     for standing in sorted(standings, key=lambda standing: standing.label):
-        contender_items = [item for item in items if item.contender == standing.contender]
+        costs = [item.total_cost for item in items if item.contender == standing.contender]
         judge = standing.stars.get("judge")
         rows[standing.label] = {
             **standing.model_dump(exclude={"contender", "title", "seconds", "stars"}),
             "judge_stars": judge.mean if judge else None,
-            # Of the run in which the image was made, where it is reused.
-            "cost": sum(item.total_cost for item in contender_items),
+            "cost": sum(costs),  # including the cost of reused images in their own runs
         }
-    encoded = json.dumps({"cases": len({item.case_id for item in items}), "contenders": rows})
-    rounded: dict[str, Any] = json.loads(encoded, parse_float=lambda x: round(float(x), DIGITS))
+    results = {"cases": len({item.case_id for item in items}), "contenders": rows}
+    rounded: dict[str, Any] = json.loads(
+        json.dumps(results), parse_float=lambda text: round(float(text), DIGITS)
+    )
     return rounded

@@ -1,4 +1,4 @@
-"""Output of the command line: a run's progress, and tables."""
+"""Terminal output of `genlab benchmark`: the progress of a run, and tables."""
 
 import asyncio
 import json
@@ -32,15 +32,15 @@ from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 from genlab.core.params import BenchmarkParams
 
-WIDTH = 160  # columns of a table that goes to a file
+WIDTH = 160  # characters per line of a table that goes to a file
 
 
 def choose(
     params: BenchmarkParams, only: Sequence[str] = ()
 ) -> tuple[list[Case], list[Contender], float]:
-    """Choose cases with consent and contenders; also return the dollars per case.
+    """Load cases and contenders; returns both, and the estimated dollars per case.
 
-    A line is printed for each case without consent.
+    Cases without consent are left out and named on stderr. only: ids of cases, all if empty.
     """
     cases, lines = split_by_consent(load_cases(Path(params.cases).expanduser(), only))
     for line in lines:
@@ -51,7 +51,7 @@ def choose(
 
 
 def follow(runner: Runner, run_id: str, *, again: bool = False) -> None:
-    """Execute a run: a line per finished item, and a progress bar in a terminal."""
+    """Execute a run and print a line per item that ends; in a terminal also a progress bar."""
     try:
         complete(_follow(runner, run_id, again))
     except KeyboardInterrupt:
@@ -66,15 +66,15 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
     console = Console()
     items = log.state()["items"]
     ended = {item["run_item_id"] for item in items if item["status"] in FINISHED}
-    task = asyncio.create_task(runner.run(run_id, again=again))
-    task.add_done_callback(lambda _: log.close("interrupted"))  # where the run could not begin
+    running = asyncio.create_task(runner.run(run_id, again=again))
+    running.add_done_callback(lambda _: log.close("interrupted"))  # if it could not begin
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("images", total=len(items))
         try:
             async for event in log.follow():
                 if event["type"] == "update":
                     if event["status"] not in FINISHED:
-                        ended.discard(event["run_item_id"])  # a skipped one that is tried again
+                        ended.discard(event["run_item_id"])  # a skipped item is tried again
                     elif event["run_item_id"] not in ended:
                         ended.add(event["run_item_id"])
                         label = run.contenders[event["contender"]].label
@@ -82,28 +82,28 @@ async def _follow(runner: Runner, run_id: str, again: bool) -> None:
                         position = f"{len(ended)}/{len(items)}"
                         console.print(position, line, markup=False, highlight=False, soft_wrap=True)
                     progress.update(bar, completed=len(ended))
-            await task
+            await running
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
     for line in describe_unrated(runner.store.items(run_id)):
         typer.echo(line)
 
 
 def name_folder(runs: Path) -> str:
-    """Return the option that names a folder of runs in a command; "" for the default one."""
+    """Return the command-line option that names a folder of runs; "" for the default folder."""
     return "" if runs == Path("runs") else f" --runs {shlex.quote(str(runs))}"
 
 
 def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False) -> None:
-    """Print the leaderboard of a run (None: of all runs), and the statistics of raters."""
+    """Print the leaderboard of a run (None: of all runs), and statistics of people's answers."""
     tables = read_tables(store, run_id)
     standings = rank_contenders(tables)
-    rater_statistics = summarize_raters(tables)
+    raters = summarize_raters(tables)
     if as_json:
         rows = [standing.model_dump() for standing in standings]
-        listed = {"run_id": run_id, "contenders": rows, "people": rater_statistics.model_dump()}
-        typer.echo(json.dumps(listed, indent=2))
+        content = {"run_id": run_id, "contenders": rows, "people": raters.model_dump()}
+        typer.echo(json.dumps(content, indent=2))
         return
     table = Table(box=None, pad_edge=False)
     cells = tabulate(standings)
@@ -116,8 +116,8 @@ def show_leaderboard(store: Store, run_id: str | None, *, as_json: bool = False)
     unrated = describe_unrated(store.items(run_id)) if run_id else []
     for line in (*list_notes(standings), *unrated):
         typer.echo(line)
-    for name, finding in list_estimates(rater_statistics).items():
-        typer.echo(f"{name}: {describe_estimate(finding)}")
+    for name, estimate in list_estimates(raters).items():
+        typer.echo(f"{name}: {describe_estimate(estimate)}")
 
 
 def show_tools(tools: Mapping[str, ImageTool]) -> None:
@@ -143,11 +143,11 @@ def show_tools(tools: Mapping[str, ImageTool]) -> None:
 
 
 def _describe(event: Mapping[str, Any]) -> str:
-    """Describe how an item ended, in a few words."""
+    """Describe in a few words how an item ended."""
     if event["score"] is not None:
         return f"scored {event['score']:.2f}"
-    why = event["failure_kind"] or event["status"]
-    return f"{why} ({event['failure']})" if event["failure"] else str(why)
+    outcome = event["failure_kind"] or event["status"]
+    return f"{outcome} ({event['failure']})" if event["failure"] else str(outcome)
 
 
 def _show(table: Table) -> None:

@@ -167,6 +167,7 @@ the same row or among the exceptions.
 EXCEPTIONS: Mapping[str, str] = {
     "genlab.agent.cli": "a command line; its options are stored in the run's settings",
     "genlab.benchmark.cli": "a command line; its options are stored in the run's options",
+    "genlab.benchmark.cli_files": "a command line for files that people exchange and keep",
     "genlab.benchmark.terminal": "progress of a run on a terminal",
     "genlab.core.code": "digests, which are stored in keys only",
     "genlab.core.errors": "error messages",

@@ -1,1 +1,1 @@
-"""Files that people exchange: ratings, votes and results, as CSV and as Label Studio's JSON."""
+"""Files for other programs: ratings, votes and results, as CSV and as Label Studio's JSON."""

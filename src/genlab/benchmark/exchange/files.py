@@ -1,4 +1,4 @@
-"""Which format a file of people's answers has: by its name where it is written, else by content."""
+"""Write and read files of people's answers in the format that their name or content says."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -11,19 +11,19 @@ JSON = ".json"
 
 
 def write_ratings(store: Store, path: Path) -> Iterator[str]:
-    """Write stars, and preferences beside them; yields a line for each file."""
+    """Write stars to `path`, and preferences to a file beside it; yields a line per file."""
     if path.suffix.lower() == JSON:
         count = label_studio.export_tasks(store, path)
         config = path.with_suffix(".xml")
         yield f"wrote {path}: {count} tasks for Label Studio; its project takes {config}"
     else:
         yield f"wrote {path}: {stars.export_stars(store, path)} ratings"
-    beside = path.with_name(f"{path.stem}-votes.csv")
-    yield f"wrote {beside}: {votes.export_votes(store, beside)} preferences"
+    votes_path = path.with_name(f"{path.stem}-votes.csv")
+    yield f"wrote {votes_path}: {votes.export_votes(store, votes_path)} preferences"
 
 
 def read_ratings(store: Store, path: Path) -> Iterator[str]:
-    """Read stars or preferences; yields a line for what changed, and for what is left out."""
+    """Read stars or preferences; yields lines on what has changed and what is left out."""
     if path.suffix.lower() == JSON:
         changed, left_out = label_studio.import_tasks(store, path)
         yield f"{path}: {changed} new ratings"
@@ -38,7 +38,7 @@ def read_ratings(store: Store, path: Path) -> Iterator[str]:
 
 
 def _is_votes(path: Path) -> bool:
-    """Whether the first line names the columns of votes."""
+    """Whether the first line has a column of votes."""
     with path.open(encoding="utf-8-sig", errors="replace") as lines:
         names = "".join(islice(lines, 1)).strip().split(",")
     return "winner" in [name.strip('"') for name in names]

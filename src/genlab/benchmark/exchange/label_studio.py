@@ -1,9 +1,9 @@
-"""Stars as tasks of Label Studio, out and in, with the labelling configuration of their project.
+"""Export stars as tasks of Label Studio, with a labelling configuration, and import them.
 
-A task shows an image blind: who is replaced by whom, and the result beside it. Its data tell which
-image it is, and who gave the stars that come with it; Label Studio replaces columns of the data
-that are named `id`, `annotator`, `created_at`, `updated_at`, `lead_time`, `annotation_id` or like a
-control, so none is. Read back is what its export calls JSON.
+A task shows an image blind: who is replaced by whom, and the result beside it. Its data identify
+the image and the raters of its stars. Label Studio overwrites data columns that are named `id`,
+`annotator`, `created_at`, `updated_at`, `lead_time`, `annotation_id` or like a control, so no
+column has such a name. The import reads the format that Label Studio's export calls JSON.
 """
 
 import base64
@@ -36,14 +36,15 @@ CONFIG = f"""\
 """
 EXPORT = "Label Studio's Export, format JSON"
 SIDE = 640  # pixels
-GIVEN = ("rater", "context", "session", "rated", "stars")
+RATING_COLUMNS = ("rater", "context", "session", "rated", "stars")
 
 
 def export_tasks(store: Store, path: Path) -> int:
-    """Write a task per image, with its stars as annotations; returns how many tasks.
+    """Write a task per image, with its stars as annotations; returns the number of tasks.
 
-    The labelling configuration goes beside it (.xml). Images of controls have a task where they
-    have stars. Of what has no picture here (samples of models, deleted images) it is a grey square.
+    The labelling configuration is written beside `path` (.xml). Images of controls have a task only
+    if they have stars. The picture is a grey square if there is none in the store's folder (samples
+    of models, deleted images).
     """
     ratings: dict[tuple[str, str], list[Rating]] = {}
     for rating in store.ratings():
@@ -52,11 +53,11 @@ def export_tasks(store: Store, path: Path) -> int:
     for item in store.items():
         if item.image_sha256:
             items.setdefault(("run_item", item.image_sha256), item)
-    shown = {key for key, item in items.items() if not item.tool_id.startswith("control_")}
-    draw = _Pictures(store)
+    to_rate = {key for key, item in items.items() if not item.tool_id.startswith("control_")}
+    pictures = _Pictures(store)
     tasks = [
-        _make_task(key, draw.url(items.get(key)), ratings.get(key, []))
-        for key in sorted(shown | ratings.keys())
+        _make_task(key, pictures.url(items.get(key)), ratings.get(key, []))
+        for key in sorted(to_rate | ratings.keys())
     ]
     write_text(path.with_suffix(".xml"), CONFIG)
     write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
@@ -65,28 +66,31 @@ def export_tasks(store: Store, path: Path) -> int:
 
 def _make_task(key: tuple[str, str], picture: str, ratings: list[Rating]) -> dict[str, Any]:
     kind, sha256 = key
-    given: dict[str, dict[str, Any]] = {}
+    columns: dict[str, dict[str, Any]] = {}  # of each rating, by the id of its annotation's result
     annotations = []
-    for number, rating in enumerate(sorted(ratings, key=lambda one: (one.rater, one.context)), 1):
+    ordered = sorted(ratings, key=lambda rating: (rating.rater, rating.context))
+    for number, rating in enumerate(ordered, 1):
         name = f"given-{number}"
-        given[name] = {column: getattr(rating, column) for column in GIVEN}
+        columns[name] = {column: getattr(rating, column) for column in RATING_COLUMNS}
         value = {"rating": rating.stars}
         control = {"from_name": CONTROL, "to_name": "image", "type": "rating"}
         annotations.append({"result": [{"id": name, **control, "value": value}]})
-    data = {"picture": picture, "subject_kind": kind, "subject_hash": sha256, "given": given}
+    data = {"picture": picture, "subject_kind": kind, "subject_hash": sha256, "given": columns}
     return {"data": data, "annotations": annotations}
 
 
 class _Pictures:
-    """Pictures of tasks, each case drawn once."""
+    """Pictures of tasks; each case is drawn once."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.cases = {(r.run_id, case["case_id"]): case for r in store.runs() for case in r.cases}
-        self.drawn: dict[tuple[str, str], Image.Image | None] = {}
+        self.cases = {
+            (run.run_id, case["case_id"]): case for run in store.runs() for case in run.cases
+        }
+        self.drawings: dict[tuple[str, str], Image.Image | None] = {}
 
     def url(self, item: ItemResult | None) -> str:
-        """The image of an item beside its case, in an address."""
+        """Draw the image of an item beside its case, as a data URL."""
         sheet = Image.new("RGB", (64, 64), "grey")
         path = self.store.path.parent / item.image if item else None
         if item and path and path.is_file():
@@ -99,17 +103,17 @@ class _Pictures:
 
     def _draw_case(self, item: ItemResult) -> Image.Image | None:
         key = item.run_id, item.case_id
-        if key not in self.drawn:
-            known = self.cases[key]
+        if key not in self.drawings:
             try:
-                self.drawn[key] = draw_swaps(load_stored_case(self.store, item.run_id, known))
+                case = load_stored_case(self.store, item.run_id, self.cases[key])
+                self.drawings[key] = draw_swaps(case)
             except (GenlabError, OSError):  # deleted or changed since
-                self.drawn[key] = None
-        return self.drawn[key]
+                self.drawings[key] = None
+        return self.drawings[key]
 
 
 def _join(left: Image.Image | None, right: Image.Image) -> Image.Image:
-    """Two images side by side; the right one alone where there is no other."""
+    """Put two images side by side; returns the right one if there is no left one."""
     if left is None:
         return right
     sheet = Image.new(
@@ -121,11 +125,11 @@ def _join(left: Image.Image | None, right: Image.Image) -> Image.Image:
 
 
 def import_tasks(store: Store, path: Path) -> tuple[int, list[str]]:
-    """Add the stars of an export of Label Studio, all or none; newer ones of this store are kept.
+    """Add the stars of an export of Label Studio, all or none. Newer stars of this store stay.
 
-    Stars that were given in Label Studio are blind ones of `label-studio-USER`. Returns how many
-    changed anything, and a line for each thing that is left out: a skipped task, a control that
-    genlab does not know. Raises a `GenlabError` that names the task of stars out of range.
+    Stars that were given in Label Studio count as blind stars of `label-studio-USER`. Returns how
+    many changed anything, and a line for each task or result that is left out: a skipped task, an
+    unknown control. Raises a `GenlabError` that names the task whose stars are out of range.
     """
     left_out: list[str] = []
     changed = store.add(Rating, _read_tasks(path, left_out), path)
@@ -159,14 +163,17 @@ def _read_tasks(path: Path, left_out: list[str]) -> Iterator[tuple[str, dict[str
 
 
 def _read_stars(
-    place: str, path: Path, annotation: Mapping[str, Any], result: Mapping[str, Any], given: Any
+    place: str, path: Path, annotation: Mapping[str, Any], result: Mapping[str, Any], exported: Any
 ) -> dict[str, Any]:
-    """The columns of a rating: as it was given here, or by whom and when in Label Studio."""
+    """Return the columns of a rating that was exported from a store or given in Label Studio.
+
+    exported: columns of the exported ratings, by the id of their result.
+    """
     stars = (result.get("value") or {}).get("rating")
-    known = given.get(result.get("id")) if isinstance(given, dict) else None
+    rating = exported.get(result.get("id")) if isinstance(exported, dict) else None
     read_time = partial(parse_time, place, path=path)
-    if isinstance(known, dict):
-        values = {name: known.get(name) for name in GIVEN}
+    if isinstance(rating, dict):
+        values = {name: rating.get(name) for name in RATING_COLUMNS}
         changed = stars != values["stars"]
         moment = annotation.get("updated_at") if changed else values["rated"]
         return {**values, "stars": stars, "rated": read_time(moment)}

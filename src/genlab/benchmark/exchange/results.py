@@ -1,4 +1,4 @@
-"""Results as CSV: a row per item, with columns that docs/reference/files.md explains."""
+"""Export results as CSV: a row per item, with the columns of docs/reference/files.md."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ COPIED = (
     *("cost", "seconds", "attempts", "image", "image_sha256", "note", "updated"),
 )
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of a cell that a spreadsheet may run."""
+"""First characters of cells that a spreadsheet may run as a formula."""
 
 _STARS = """
     SELECT subject_hash, avg(stars) AS blind_stars, count(*) AS blind_raters
@@ -23,7 +23,7 @@ _STARS = """
 
 
 def export_results(store: Store, path: Path, run_id: str | None = None) -> int:
-    """Write the items of a run (None: of all runs) as CSV; returns how many."""
+    """Write the items of a run (None: of all runs) as CSV; returns their number."""
     items = store.items(run_id)
     runs = {run.run_id: run.contenders for run in store.runs()}
     stars = store.table(_STARS).set_index("subject_hash").to_dict("index")
@@ -43,5 +43,5 @@ def export_results(store: Store, path: Path, run_id: str | None = None) -> int:
 
 
 def _defuse(cell: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets an apostrophe in front."""
+    """Put an apostrophe in front of text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

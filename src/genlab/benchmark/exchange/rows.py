@@ -1,4 +1,4 @@
-"""Rows of CSV files, with the line of what is wrong in them."""
+"""Read rows of CSV files; errors name the line."""
 
 import csv
 import io
@@ -13,9 +13,9 @@ Row = dict[str, str]
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Where each row of a CSV file stands, and the row.
+    """Yield the place (file and line) of each row of a CSV file, and the row.
 
-    Raises a `GenlabError` for a file of another kind, or without one of the `columns`.
+    Raises a `GenlabError` if the file is no CSV file in UTF-8 or lacks one of the `columns`.
     """
     try:
         reader = csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig")), strict=True)
@@ -31,7 +31,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, Row]]:
 
 
 def parse_time(place: str, text: object, path: Path) -> str:
-    """A time of ISO 8601 as the store writes it."""
+    """Parse a time of ISO 8601; returns it as the store writes it."""
     try:
         return utc(datetime.fromisoformat(str(text).replace("Z", "+00:00")))
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,7 @@
-"""Stars as CSV. Images are identified by their SHA-256; case and tool are given for readers."""
+"""Export and import stars as CSV.
+
+Images are identified by their SHA-256; the columns of case and tool are for readers only.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,7 @@ EXPORT = f"""
 
 
 def export_stars(store: Store, path: Path) -> int:
-    """Write the stars that count as CSV; returns how many."""
+    """Write all stars as CSV; returns their number."""
     stars = store.table(EXPORT)
     write_text(path, stars.to_csv(index=False, lineterminator="\n"))
     return len(stars)
@@ -29,8 +32,8 @@ def export_stars(store: Store, path: Path) -> int:
 def import_stars(store: Store, path: Path) -> int:
     """Add the stars of a CSV file, all or none; returns how many changed anything.
 
-    They belong to an image's content and are kept where this store lacks its run. Newer stars of
-    this store are kept. Raises a `GenlabError` that names the line of the first fault.
+    Stars belong to an image's content: they are added even if this store lacks the image's run.
+    Newer stars of this store stay. Raises a `GenlabError` that names the line of the first fault.
     """
     return store.add(Rating, _read_stars(path), path)
 

@@ -1,11 +1,12 @@
-"""Preferences between two images as CSV in the columns of arena-rank.
+"""Export and import preferences between two images as CSV, in the columns of arena-rank.
 
 A row names the two contenders (`model_a`, `model_b`) and the `winner`: `model_a`, `model_b`, `tie`
-or `both_bad`. arena-rank takes every other word for a tie; here it is refused. The other columns
-bring a vote back: who gave it, on which images (by their SHA-256), and when.
+or `both_bad`. arena-rank takes every other word for a tie; here it is refused. The import also
+needs the other columns: who voted, on which images (by their SHA-256), and when.
 """
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,9 @@ EXPORT = """
 
 
 def export_votes(store: Store, path: Path) -> int:
-    """Write the preferences that count as CSV; returns how many.
+    """Write all preferences as CSV; returns their number.
 
-    The columns of a pair are in the order of their contenders, in every store the same.
+    The two contenders of a row are sorted, so that every store writes the same rows.
     """
     votes = store.table(EXPORT)
     swapped = votes.model_a + votes.image_a > votes.model_b + votes.image_b
@@ -54,10 +55,10 @@ def export_votes(store: Store, path: Path) -> int:
 
 
 def import_votes(store: Store, path: Path) -> tuple[int, int]:
-    """Add the preferences of a CSV file, all or none; newer ones of this store are kept.
+    """Add the preferences of a CSV file, all or none. Newer preferences of this store stay.
 
-    Returns how many changed anything, and how many are left out as no run of this store has their
-    images. Raises a `GenlabError` that names the line of the first fault.
+    Returns how many changed anything, and how many are left out because no run of this store has
+    their images. Raises a `GenlabError` that names the line of the first fault.
     """
     votes = _Votes(store, path)
     changed = store.add(Preference, votes.read(), path)
@@ -65,7 +66,7 @@ def import_votes(store: Store, path: Path) -> tuple[int, int]:
 
 
 class _Votes:
-    """The votes of a file, on the items of a store."""
+    """Reader of the votes of a file, which finds their items in a store."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self.path = path
@@ -73,11 +74,11 @@ class _Votes:
         self.items: dict[tuple[str, str], list[ItemResult]] = {}
         for item in store.items():
             self.items.setdefault((item.contender, item.image_sha256), []).append(item)
-        kept = store.find(Preference)
-        self.answered = {(vote.rater, vote.first_item, vote.second_item) for vote in kept}
+        votes = store.find(Preference)
+        self.answered = {(vote.rater, vote.first_item, vote.second_item) for vote in votes}
 
     def read(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Where each vote stands, and its columns."""
+        """Yield the place of each vote in the file, and its columns."""
         for place, row in read_rows(self.path, COLUMNS):
             if row["winner"] not in WINNERS:
                 words = ", ".join(WINNERS)
@@ -92,18 +93,23 @@ class _Votes:
                 yield place, {**values, **pair}
 
     def _find_pair(self, row: Row) -> dict[str, Any] | None:
-        """Two items of a case with these images: those that the rater answered, or of one run."""
-        pairs = [
-            (one.run_id != other.run_id, order_pair(one.item_id, other.item_id, outcome))
-            for one in self.items.get((row["model_a"], row["image_a"]), ())
-            for other in self.items.get((row["model_b"], row["image_b"]), ())
-            if one.case_id == other.case_id and one.item_id != other.item_id
-            for outcome in [WINNERS[row["winner"]]]
-        ]
+        """Find two items of a case that have these images.
 
-        def order(found: tuple[bool, dict[str, Any]]) -> tuple[bool, bool, int, int]:
-            apart, pair = found
-            numbers = pair["first_item"], pair["second_item"]
-            return (row["rater"], *numbers) not in self.answered, apart, *numbers
-
-        return min(pairs, key=order)[1] if pairs else None
+        A pair that the rater has answered before is preferred, then one of the same run, then the
+        oldest.
+        """
+        outcome = WINNERS[row["winner"]]
+        first_items = self.items.get((row["model_a"], row["image_a"]), ())
+        second_items = self.items.get((row["model_b"], row["image_b"]), ())
+        pairs = []
+        for first, second in product(first_items, second_items):
+            if first.case_id != second.case_id or first.item_id == second.item_id:
+                continue
+            pair = order_pair(first.item_id, second.item_id, outcome)
+            numbers = (pair["first_item"], pair["second_item"])
+            is_new = (row["rater"], *numbers) not in self.answered
+            pairs.append((is_new, first.run_id != second.run_id, numbers, pair))
+        if not pairs:
+            return None
+        *_, pair = min(pairs, key=lambda entry: entry[:3])
+        return pair

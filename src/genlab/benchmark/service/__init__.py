@@ -1,1 +1,1 @@
-"""What pages, API and command line share: without HTTP, without Streamlit."""
+"""Code that pages, API and command line share, without HTTP and without Streamlit."""

@@ -1,4 +1,4 @@
-"""Find cases, and make private ones of photographs."""
+"""Find cases, and create private ones from photographs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ CaseId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", max_length=
 
 
 class CaseDraft(BaseModel):
-    """What a new case says; its images come beside it."""
+    """Description of a new case; its images are passed separately."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -33,7 +33,7 @@ class CaseDraft(BaseModel):
 
 
 def find_folder(cases: Path, case_id: str) -> Path | None:
-    """The folder of a case below the folder `cases`; None where there is no such case."""
+    """Return the folder of a case below the folder `cases`; None if there is no such case."""
     folders = (cases / case_id, cases / PRIVATE / case_id)
     return next((folder for folder in folders if (folder / CASE_FILE).exists()), None)
 
@@ -43,7 +43,7 @@ def save_case(
 ) -> Case:
     """Write a private case below the folder `cases`. avatars: in the order of the regions.
 
-    Raises a `GenlabError` where there is a case of that name.
+    Raises a `GenlabError` if there is a case of that name.
     """
     if find_folder(cases, draft.case_id):
         raise GenlabError(f"there is a case {draft.case_id!r} already; choose another name")
@@ -64,10 +64,10 @@ def save_case(
 def make_case(
     cases: Path, draft: CaseDraft, template: bytes, avatars: Sequence[tuple[str, bytes]]
 ) -> Case:
-    """Write a private case of photographs as they were sent.
+    """Write a private case from image files as they were uploaded.
 
-    draft: its regions are in pixels of `template`; avatars: (file name, photograph of one person),
-    one per region. Raises a `GenlabError` that names the photograph which does not fit.
+    draft: with regions in pixels of `template`; avatars: (file name, photograph of one person), one
+    per region. Raises a `GenlabError` that names a photograph which cannot be used.
     """
     if len(avatars) != len(draft.regions):
         raise GenlabError(f"{len(draft.regions)} regions need as many avatars, got {len(avatars)}")
@@ -80,8 +80,12 @@ def make_case(
 
 
 def _scale(region: Region, scale: float, size: tuple[int, int]) -> Region:
-    """The region after its image was scaled to `size`; writing the case checks it."""
+    """Scale a region with its image, which then has `size`; `write_case` checks the region."""
     left, top, right, bottom = (round(scale * edge) for edge in region.box)
-    width, height = min(right, size[0]) - left, min(bottom, size[1]) - top
-    sides = {"left": left, "top": top, "width": width, "height": height}
-    return region.model_copy(update=sides)
+    box = {
+        "left": left,
+        "top": top,
+        "width": min(right, size[0]) - left,
+        "height": min(bottom, size[1]) - top,
+    }
+    return region.model_copy(update=box)

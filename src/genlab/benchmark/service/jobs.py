@@ -1,7 +1,7 @@
-"""The runs of this process: started, followed, cancelled, and resumed after a restart.
+"""Start, follow and cancel the runs of this process, and resume them after a restart.
 
-Runs are tasks of one event loop in a thread of its own. Pages, which run in threads, and routes of
-the server's loop call in from outside.
+Runs are tasks of one event loop, which has its own thread. Pages and the server's routes call these
+functions from other threads and loops.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ from genlab.benchmark.store.schema import Contender, Run, now
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams, load_params
 
-AT_A_TIME = 2  # runs that work at a time; further ones wait
-MAX_WAITING = 8  # runs that work or wait
+MAX_RUNNING = 2  # runs at a time; further ones wait
+MAX_RUNS = 8  # runs that are running or waiting
 MAX_ITEMS = 5000  # images of a run
 MAX_LOGS = 64  # runs whose events are kept in memory
-POLL_SECONDS = 1.0  # between two looks at a run of another process
+POLL_SECONDS = 1.0  # interval of reading the state of another process's run
 
 RunStatus = Literal["running", "finished", "cancelled", "interrupted"]
 
 
 class TooManyRunsError(GenlabError):
-    """As many runs are under way as this process takes."""
+    """The limit of runs that are running or waiting is reached."""
 
 
 class Jobs:
-    """Cases, tools, the store, and the runs of this process. `jobs()` returns the one."""
+    """Cases, tools, the store, and the runs of this process; `jobs()` returns the instance."""
 
     def __init__(self, root: Path) -> None:
         """root: the project's folder, with params.yaml and runs/."""
@@ -47,17 +47,17 @@ class Jobs:
         self._runners: dict[str, Runner] = {}
         self._logs: dict[str, EventLog] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(AT_A_TIME)
+        self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._lock = threading.Lock()
 
     @cached_property
     def store(self) -> Store:
-        """The database under `runs/`, created where there is none."""
+        """The database in `runs/`, created on first use."""
         return Store(self.runs_folder / STORE)
 
     @cached_property
     def _loop(self) -> asyncio.AbstractEventLoop:
-        """The loop of the runs, started when the first one is."""
+        """The event loop of the runs, started with the first run."""
         loop = make_loop()
         threading.Thread(target=loop.run_forever, name="runs", daemon=True).start()
         return loop
@@ -72,11 +72,11 @@ class Jobs:
         return self.root / Path(self.params.cases).expanduser()
 
     def cases(self) -> list[Case]:
-        """All cases. Raises a `GenlabError` where one is faulty, or there is none."""
+        """Load all cases. Raises a `GenlabError` if one is faulty, or there is none."""
         return load_cases(self.cases_folder)
 
     def tools(self) -> dict[str, ImageTool]:
-        """All tools by id; a package that is installed meanwhile needs a new server."""
+        """Load all tools by id; a plugin that is installed later needs a restart of the server."""
         file = self.runs_folder / "tools.yaml"
         return load_tools(file if file.exists() else None)
 
@@ -89,8 +89,8 @@ class Jobs:
         if len(cases) * len(contenders) * repeats > MAX_ITEMS:
             raise GenlabError(f"a run may have {MAX_ITEMS} images; choose fewer")
         with self._lock:
-            if len(self._runners) >= MAX_WAITING:
-                reason = f"{MAX_WAITING} runs are under way; wait for one, or cancel one"
+            if len(self._runners) >= MAX_RUNS:
+                reason = f"{MAX_RUNS} runs are under way; wait for one, or cancel one"
                 raise TooManyRunsError(reason)
             runner = self._make_runner()
             run_id = runner.start(
@@ -100,17 +100,17 @@ class Jobs:
             return run_id
 
     def resume(self, run_id: str, *, again: bool = False) -> None:
-        """Continue a run that no process does."""
+        """Continue a run that no process executes."""
         with self._lock:
             if run_id not in self._runners:
                 self._schedule(self._make_runner(), run_id, again)
 
-    def does(self, run_id: str) -> bool:
-        """Whether this process does a run, or will when a slot is free."""
+    def executes(self, run_id: str) -> bool:
+        """Whether this process executes a run, or will when a slot is free."""
         return run_id in self._runners
 
     def cancel(self, run_id: str) -> bool:
-        """End a run; what arrived is kept. False where this process does not do it."""
+        """Cancel a run; images that arrived are kept. Returns False if it is not this process's."""
         runner = self._runners.get(run_id)
         if runner is None:
             return False
@@ -118,57 +118,65 @@ class Jobs:
         return True
 
     def status(self, run: Run) -> tuple[RunStatus, str]:
-        """The state of a run, and the reason where it was interrupted."""
-        elsewhere = not run.ending and is_locked(self.runs_folder, run.run_id)
-        if self.does(run.run_id) or elsewhere:
+        """Return the status of a run, and the reason if it was interrupted."""
+        return self._status(run, not run.ending and is_locked(self.runs_folder, run.run_id))
+
+    def _status(self, run: Run, locked: bool) -> tuple[RunStatus, str]:
+        if self.executes(run.run_id) or (locked and not run.ending):
             return "running", ""
         ending = run.ending or self.store.run(run.run_id).ending  # it may have ended since
         if ending:
             return ("cancelled" if ending == "cancelled" else "finished"), ""
+        reason = "its process ended"
         log = self._logs.get(run.run_id)
-        reason = (log and log.end and log.end["reason"]) or "its process ended"
+        if log is not None and log.end is not None and log.end["reason"]:
+            reason = log.end["reason"]
         command = f"genlab benchmark run --resume {run.run_id}"
         return "interrupted", f"{reason}; continue it here, or with: {command}"
 
     def log(self, run_id: str) -> EventLog:
-        """The events of a run: those of this process, else what the store says of it now."""
+        """Return the event log of a run: this process's, or a new one with the stored state."""
         log = self._logs.get(run_id)
-        elsewhere = not self.does(run_id) and is_locked(self.runs_folder, run_id)
-        status, _ = self.status(self.store.run(run_id))
-        # Another process may have continued what had ended here.
-        if log is None or elsewhere or (log.end is not None and log.end["status"] != status):
+        run = self.store.run(run_id)
+        ours = self.executes(run_id)
+        locked = is_locked(self.runs_folder, run_id)
+        status, _ = self._status(run, locked)
+        in_other_process = locked and not ours
+        outdated = log is not None and log.end is not None and log.end["status"] != status
+        # Another process may have continued a run that had ended here.
+        if log is None or in_other_process or outdated:
             log = EventLog(run_id)
             self._publish(log)
         return log
 
     @asynccontextmanager
     async def watch(self, run_id: str) -> AsyncIterator[EventLog]:
-        """The events of a run, kept up to date where another process does it."""
+        """The event log of a run, kept up to date if another process executes the run."""
         log = await asyncio.to_thread(self.log, run_id)
-        watching = None
+        polling = None
         if self._logs.get(run_id) is not log and log.end is None:
-            watching = asyncio.create_task(self._watch(log))
+            polling = asyncio.create_task(self._poll(log))
         try:
             yield log
         finally:
-            if watching is not None:
-                watching.cancel()
+            if polling is not None:
+                polling.cancel()
 
     # life of the server
 
-    def resume_own(self) -> None:
-        """Continue the runs that a server started and did not end, with their ceilings."""
+    def resume_server_runs(self) -> None:
+        """Continue the unfinished runs that a server started, with their ceilings."""
         if not (self.runs_folder / STORE).exists():
             return
         try:
             for run in reversed(self.store.runs()):
                 if run.server and not run.ending and not is_locked(self.runs_folder, run.run_id):
                     self.resume(run.run_id)
-        except GenlabError as error:  # no reason not to start: the pages say what is wrong
+        except GenlabError as error:  # the server starts nevertheless: the pages show the error
             print(f"genlab: error: {error}", file=sys.stderr)
 
     def close(self) -> None:
-        """Stop what is under way, as a kill would, and close the store."""
+        """Stop all runs, which stay resumable as after a kill, and close the store."""
         if "_loop" in self.__dict__:
             asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -187,15 +195,16 @@ class Jobs:
         self._runners[run_id] = runner
         self._logs[run_id] = runner.log(run_id)  # listeners see the run while it waits
         if len(self._logs) > MAX_LOGS:
-            del self._logs[next(iter(self._logs))]
-        asyncio.run_coroutine_threadsafe(self._do(runner, run_id, again), self._loop)
+            oldest = next(iter(self._logs))
+            del self._logs[oldest]
+        asyncio.run_coroutine_threadsafe(self._execute(runner, run_id, again), self._loop)
 
     def _cancel(self, runner: Runner, run_id: str) -> None:
         """Cancel a run, in the loop; its ending is recorded first, so that no server resumes it."""
         if self._runners.get(run_id) is not runner:  # it has ended meanwhile
             return
         self.store.set_run(run_id, ending="cancelled", ended=now())
-        if is_locked(self.runs_folder, run_id):  # it does not wait
+        if is_locked(self.runs_folder, run_id):  # it is running, not waiting
             runner.cancel(run_id)
             return
         del self._runners[run_id]
@@ -207,7 +216,7 @@ class Jobs:
             runner.log(run_id).update(item)
         runner.log(run_id).close("cancelled")
 
-    async def _do(self, runner: Runner, run_id: str, again: bool) -> None:
+    async def _execute(self, runner: Runner, run_id: str, again: bool) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -216,7 +225,7 @@ class Jobs:
             async with self._slots:
                 if self._runners.get(run_id) is runner:  # not cancelled while it waited
                     await runner.run(run_id, again=again)
-        except Exception as error:  # the run stays where it is, and the page says why
+        except Exception as error:  # the run stays resumable, and the page shows the reason
             log.close("interrupted", str(error))
         finally:
             if self._runners.get(run_id) is runner:
@@ -224,14 +233,14 @@ class Jobs:
             self._tasks.discard(task)
             log.close("interrupted")
 
-    async def _watch(self, log: EventLog) -> None:
-        """Publish what the store says of a run of another process, until that ends."""
+    async def _poll(self, log: EventLog) -> None:
+        """Publish the stored state of another process's run until the run ends."""
         while log.end is None:
             await asyncio.sleep(POLL_SECONDS)
             await asyncio.to_thread(self._publish, log)
 
     def _publish(self, log: EventLog) -> None:
-        """Publish what the store says of a run now."""
+        """Publish the stored state of a run."""
         status, reason = self.status(self.store.run(log.run_id))
         for item in self.store.items(log.run_id):
             log.update(item)
@@ -240,8 +249,8 @@ class Jobs:
 
 
 def jobs(root: Path | None = None) -> Jobs:
-    """The one `Jobs` of this process for a project's folder, the working directory if None."""
-    return _jobs((root or Path.cwd()).resolve())
+    """Return the `Jobs` of this process for a project's folder, the working directory if None."""
+    return _make_jobs((root or Path.cwd()).resolve())
 
 
-_jobs = cache(Jobs)
+_make_jobs = cache(Jobs)

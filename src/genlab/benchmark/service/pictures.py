@@ -1,4 +1,4 @@
-"""Images of runs by their content or their address; no other file of the disk."""
+"""Find images of runs by content or address, and no other file on disk."""
 
 import re
 from pathlib import Path
@@ -11,16 +11,20 @@ _IMAGE = re.compile(
 
 
 def find_image(folder: Path, address: str) -> Path | None:
-    """The file `<run>/<tool>/<case>.png` of the runs' folder; None for any other."""
+    """Return the file `<run>/<tool>/<case>.png` of the runs' folder; None for any other address."""
     path = folder / address
-    # A link could lead out of the folder, or to something that is no image of a run.
-    is_image = _IMAGE.fullmatch(address) and path.is_file()
-    return path if is_image and path.resolve() == folder.resolve() / address else None
+    if not _IMAGE.fullmatch(address) or not path.is_file():
+        return None
+    # A symbolic link could lead out of the folder, or to a file that is no image of a run.
+    is_link = path.resolve() != folder.resolve() / address
+    return None if is_link else path
 
 
 def find_content(store: Store, sha256: str) -> Path | None:
-    """The image file of any run whose content has this digest; None where there is none."""
+    """Return an image file, of any run, whose content has this digest; None if there is none."""
     query = "SELECT image FROM run_items WHERE image_sha256 = :sha AND image <> ''"
-    folder = store.path.parent
-    paths = (find_image(folder, str(image)) for image in store.table(query, sha=sha256).image)
-    return next((path for path in paths if path is not None), None)
+    for image in store.table(query, sha=sha256).image:
+        path = find_image(store.path.parent, str(image))
+        if path is not None:
+            return path
+    return None

@@ -1,6 +1,6 @@
-"""What people can rate, and one person's way through it: blind, in random order, with undo.
+"""Subjects that people can rate, and a rater's session: blind, in random order, with undo.
 
-The order differs between raters and is the same when they return.
+The order differs between raters and is the same when a rater returns.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import OUTCOMES, Preference
 
 Kind = Literal["run_item", "vae_sample", "reconstruction"]
-PAUSE = 0.4  # seconds; nobody has seen the next image sooner
+PAUSE = 0.4  # seconds; a faster answer cannot be about the next image
 OUTLINE = "#e8590c"  # of faces
 
 
@@ -39,29 +39,32 @@ class Subject:
 
 
 def list_run(store: Store, run_id: str, controls: bool = False) -> list[Subject]:
-    """The images of a run, each content once. controls: whether those of controls, too."""
+    """List the images of a run, without duplicates. controls: whether to include controls.
+
+    Raises a `GenlabError` if there is no such run.
+    """
     store.run(run_id)
-    found: dict[str, Subject] = {}
+    subjects: dict[str, Subject] = {}
     for item in store.items(run_id):
-        if item.image_sha256 and (controls or not item.tool_id.startswith("control_")):
-            asked = item.item_id, item.case_id, item.contender
-            subject = Subject("run_item", item.image_sha256, *asked)
-            found.setdefault(item.image_sha256, subject)
-    return list(found.values())
+        sha256 = item.image_sha256
+        if sha256 and (controls or not item.tool_id.startswith("control_")):
+            subject = Subject("run_item", sha256, item.item_id, item.case_id, item.contender)
+            subjects.setdefault(sha256, subject)
+    return list(subjects.values())
 
 
 def name_guest(client: str = "") -> str:
-    """Name a rater who gives no name: one name per client, a new one where none is known.
+    """Name a rater who gives no name: one name per client, a new one if `client` is empty.
 
-    client: what distinguishes it, such as the secret of a browser's session; it cannot be found
-    from the name.
+    client: a secret that identifies the client, such as a browser's cookie; the name does not
+    reveal it.
     """
     digest = hashlib.sha256(client.encode()).hexdigest() if client else secrets.token_hex(4)
     return f"guest-{digest[:8]}"
 
 
 def draw_swaps(case: Case) -> Image.Image:
-    """The template over its avatars, a line from each face to who replaces it."""
+    """Draw the template above its avatars, with a line from each face to its replacement."""
     template = case.open_template()
     gap = round(template.width * 0.03)
     side = min(round(template.width * 0.22), (template.width - gap) // len(case.swaps) - gap)
@@ -84,88 +87,105 @@ def draw_swaps(case: Case) -> Image.Image:
 
 
 class Session:
-    """One person's way through images, or through pairs of images of a case by two contenders.
+    """A rater's session with images, or with pairs of images of a case by two contenders.
 
-    A task is a tuple of one or two subjects. What was answered before is not asked again.
+    A task is a list of one or two subjects. Tasks that the rater has answered are not asked again.
     """
 
     def __init__(
         self, store: Store, rater: str, subjects: Sequence[Subject], *, paired: bool = False
     ) -> None:
-        self.store, self.rater, self.paired = store, rater, paired
+        self.store = store
+        self.rater = rater
+        self.paired = paired
         self.name = uuid.uuid4().hex
         self.position = 0
-        self._pressed = -PAUSE  # when an answer came last, by `time.monotonic()`
+        self._last_answer = -PAUSE  # its time, by `time.monotonic()`
         self._answered: set[int] = set()  # positions
-        if paired:
-            tasks = [
-                [one, other]
-                for one, other in combinations(subjects, 2)
-                if one.case_id == other.case_id and one.contender != other.contender
-            ]
-            kept = store.find(Preference, rater=rater)
-            known = {frozenset((answer.first_item, answer.second_item)) for answer in kept}
-            waiting = [pair for pair in tasks if {s.item_id for s in pair} not in known]
-        else:
-            tasks = [[subject] for subject in subjects]
-            rated = {each.subject_hash for each in store.ratings(rater=rater, context="blind")}
-            waiting = [task for task in tasks if task[0].sha256 not in rated]
+        tasks = _list_pairs(subjects) if paired else [[subject] for subject in subjects]
+        unanswered = self._list_unanswered(tasks)
         self.total = len(tasks)
-        self._before = self.total - len(waiting)
-        drawn = []
-        for task in waiting:
-            seed = "\0".join([rater, *(subject.sha256 for subject in task)])
-            generator = random.Random(seed.encode("utf-8", "replace"))
-            drawn.append((generator.random(), generator.sample(task, len(task))))  # sides, too
-        self.queue = [task for _, task in sorted(drawn, key=lambda pair: pair[0])]
+        self._answered_before = self.total - len(unanswered)
+        self.queue = _shuffle(unanswered, rater)
+
+    def _list_unanswered(self, tasks: Sequence[list[Subject]]) -> list[list[Subject]]:
+        if self.paired:
+            preferences = self.store.find(Preference, rater=self.rater)
+            pairs = {frozenset((row.first_item, row.second_item)) for row in preferences}
+            return [task for task in tasks if {s.item_id for s in task} not in pairs]
+        ratings = self.store.ratings(rater=self.rater, context="blind")
+        rated = {rating.subject_hash for rating in ratings}
+        return [task for task in tasks if task[0].sha256 not in rated]
 
     @property
     def current(self) -> list[Subject]:
-        """What is to be rated now: one subject, or left and right; empty at the end."""
+        """The task to answer now: one subject, or left and right; empty at the end."""
         return self.queue[self.position] if self.position < len(self.queue) else []
 
     @property
     def ahead(self) -> list[Subject]:
-        """The next ones, for a browser to fetch."""
-        return [one for task in self.queue[self.position + 1 : self.position + 4] for one in task]
+        """Subjects of the next three tasks, which a browser can fetch in advance."""
+        next_tasks = self.queue[self.position + 1 : self.position + 4]
+        return [subject for task in next_tasks for subject in task]
 
     @property
     def done(self) -> int:
         """Number of tasks that this rater has answered."""
-        return self._before + len(self._answered)
+        return self._answered_before + len(self._answered)
 
     def answer(self, value: int) -> None:
-        """Give 1 to 5 stars, or say of a pair 1 left, 2 right, 3 tie or 4 both bad, and go on.
+        """Give 1 to 5 stars, or answer a pair: 1 left, 2 right, 3 tie, 4 both bad; then go on.
 
         An answer within PAUSE of the last one is ignored: a held key, or a double click.
         """
-        before, self._pressed = self._pressed, time.monotonic()
-        if self._pressed - before < PAUSE or not self.current:
+        moment = time.monotonic()
+        pause = moment - self._last_answer
+        self._last_answer = moment
+        if pause < PAUSE or not self.current:
             return
         if self.paired:
             left, right = (subject.item_id for subject in self.current)
             outcome = OUTCOMES[value - 1]
             self.store.prefer(self.rater, left, right, outcome, session=self.name)
         else:
-            self._give(value)
+            self._rate(value)
         self._answered.add(self.position)
         self.position += 1
 
     def skip(self) -> None:
-        """Go on without an answer; it is asked again another time."""
+        """Go on without an answer; a later session asks again."""
         self.position = min(self.position + 1, len(self.queue))
 
     def undo(self) -> None:
-        """Go back by one. Stars given there are deleted; of a pair, the last answer counts."""
+        """Go back by one task. Its stars are deleted; the answer to a pair stays until the next."""
         if self.position == 0:
             return
         self.position -= 1
-        self._pressed = -PAUSE  # this image has been seen
+        self._last_answer = -PAUSE  # the rater has seen this task: no pause is needed
         if self.position in self._answered and not self.paired:
             self._answered.remove(self.position)
-            self._give(None)
+            self._rate(None)
 
-    def _give(self, stars: int | None) -> None:
+    def _rate(self, stars: int | None) -> None:
         [subject] = self.current
-        key = subject.kind, subject.sha256, self.rater
-        self.store.rate(*key, stars, "blind", session=self.name)
+        self.store.rate(subject.kind, subject.sha256, self.rater, stars, "blind", session=self.name)
+
+
+def _list_pairs(subjects: Sequence[Subject]) -> list[list[Subject]]:
+    """List the pairs of subjects of the same case by two contenders."""
+    return [
+        [first, second]
+        for first, second in combinations(subjects, 2)
+        if first.case_id == second.case_id and first.contender != second.contender
+    ]
+
+
+def _shuffle(tasks: Sequence[list[Subject]], rater: str) -> list[list[Subject]]:
+    """Order tasks, and the sides of pairs, at random but always the same for a rater."""
+    keyed = []
+    for task in tasks:
+        seed = "\0".join([rater, *(subject.sha256 for subject in task)])
+        generator = random.Random(seed.encode("utf-8", "replace"))
+        key = generator.random()
+        keyed.append((key, generator.sample(task, len(task))))
+    return [task for _, task in sorted(keyed, key=lambda entry: entry[0])]

@@ -1,6 +1,7 @@
-"""What people say about images: stars, preferences between two of a case, opinions on explanations.
+"""People's answers about images: stars, preferences between two images of a case, and opinions.
 
-A rater's last answer counts; the same again (a double click) changes nothing.
+An opinion says whether an explanation of a failure is right. A rater's last answer counts; a
+repeated answer (a double click) changes nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,9 +24,9 @@ KEYS: Mapping[type[SQLModel], tuple[str, ...]] = {
     Preference: ("rater", "first_item", "second_item"),
     Opinion: ("subject_hash", "hypothesis", "rater"),
 }
-"""Columns that say who answers what."""
+"""Columns that identify an answer: who answers about what."""
 VALUES: Mapping[type[SQLModel], str] = {Rating: "stars", Preference: "outcome", Opinion: "agrees"}
-"""The column that is asked for."""
+"""Column that holds the answer."""
 
 SWAPPED: Mapping[str, Outcome] = {"first": "second", "second": "first"}
 
@@ -43,32 +44,33 @@ class Answers(Database):
         *,
         session: str = "",
     ) -> bool:
-        """Give 1 to 5 stars to a subject, or delete one's rating with `None`.
+        """Give 1 to 5 stars to a subject, or delete the rater's rating with `None`.
 
         The last rating of a rater in a context counts. Returns whether anything changed.
         """
         subject = {"subject_kind": subject_kind, "subject_hash": subject_hash, "context": context}
         answer = {"rater": rater, "stars": stars, "session": session, "rated": now()}
-        return self._keep(Rating, {**subject, **answer})
+        return self._save(Rating, {**subject, **answer})
 
     def ratings(
         self, subject_kind: str | None = None, rater: str | None = None, context: str | None = None
     ) -> list[Rating]:
-        """The ratings of a kind, rater or context; of all where none is named."""
+        """Return the ratings of a kind of subject, a rater and a context (None: any)."""
         return self.find(Rating, subject_kind=subject_kind, rater=rater, context=context)
 
     def prefer(
-        self, rater: str, item: int, other: int, outcome: Outcome = "first", *, session: str = ""
+        self, rater: str, first: int, second: int, outcome: Outcome = "first", *, session: str = ""
     ) -> bool:
-        """Keep which of two items of one case `rater` preferred.
+        """Save which of two items of one case a rater prefers. first, second: ids of the items.
 
-        outcome: `first` is `item`, `second` is `other`. Returns whether anything changed.
+        Returns whether anything changed.
         """
-        cases = {one.item_id: one.case_id for one in map(self._find_item, (item, other))}
-        if len(cases) != 2 or len(set(cases.values())) != 1:
-            raise GenlabError(f"items {item} and {other} are not two items of one case")
-        pair = order_pair(item, other, outcome)
-        return self._keep(Preference, {**pair, "rater": rater, "session": session, "rated": now()})
+        first_case = self._find_item(first).case_id
+        second_case = self._find_item(second).case_id
+        if first == second or first_case != second_case:
+            raise GenlabError(f"items {first} and {second} are not two items of one case")
+        pair = order_pair(first, second, outcome)
+        return self._save(Preference, {**pair, "rater": rater, "session": session, "rated": now()})
 
     def opine(
         self,
@@ -79,19 +81,19 @@ class Answers(Database):
         rater: str,
         agrees: bool | None,
     ) -> bool:
-        """Keep whether `rater` agrees that `hypothesis` explains a failure; None takes it back.
+        """Save whether a rater agrees that `hypothesis` explains a failure; None deletes that.
 
         Returns whether anything changed.
         """
         subject = {"subject_kind": subject_kind, "subject_hash": subject_hash, "dataset": dataset}
         answer = {"hypothesis": hypothesis, "rater": rater, "agrees": agrees, "said": now()}
-        return self._keep(Opinion, {**subject, **answer})
+        return self._save(Opinion, {**subject, **answer})
 
     def add(self, model: Answer, answers: Iterable[tuple[str, Values]], path: Path) -> int:
-        """Add answers of the file `path`, all or none; newer ones of this store are kept.
+        """Add the answers of a file, all or none. Newer answers of this store stay.
 
-        answers: (where it stands, its columns). Returns how many changed anything. Raises a
-        `GenlabError` that names the place of the first fault.
+        answers: (where the answer stands in the file, its columns). Returns how many changed
+        anything. Raises a `GenlabError` that names the place of the first fault.
         """
         changed = 0
         with self._session(write=True) as session:
@@ -102,7 +104,7 @@ class Answers(Database):
                     raise GenlabError(f"{place}: {error}", key=error.key, path=path) from error
         return changed
 
-    def _keep(self, model: Answer, values: Values) -> bool:
+    def _save(self, model: Answer, values: Values) -> bool:
         with self._session(write=True) as session:
             return _put(session, model, values)
 
@@ -112,37 +114,39 @@ class Answers(Database):
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
 
-def order_pair(item: int, other: int, outcome: Outcome) -> dict[str, Any]:
-    """The columns of a preference between two items; the smaller number comes first."""
-    if item > other:
-        item, other = other, item
+def order_pair(first: int, second: int, outcome: Outcome) -> dict[str, Any]:
+    """Return the columns of a preference between two items, with the smaller id first."""
+    if first > second:
+        first, second = second, first
         outcome = SWAPPED.get(outcome, outcome)
-    return {"first_item": item, "second_item": other, "outcome": outcome}
+    return {"first_item": first, "second_item": second, "outcome": outcome}
 
 
 def _put(session: Session, model: Answer, values: Values, since: str = "") -> bool:
-    """Keep an answer inside the caller's transaction; returns whether anything changed.
+    """Save an answer in the caller's transaction; returns whether anything changed.
 
-    values: its columns; None for what is asked deletes the answer; since: of an answer in a file,
-    its time: one of that time or later is kept instead. Raises a `GenlabError` for a column out of
-    range.
+    values: columns of the answer; None in the column of `VALUES` deletes it. since: time of an
+    answer from a file, which replaces only older ones; "" replaces any. Raises a `GenlabError` for
+    a column out of range.
     """
     name = VALUES[model]
     key = {column: values[column] for column in KEYS[model]}
-    kept: Any = session.exec(select(model).filter_by(**key)).first()
+    stored: Any = session.exec(select(model).filter_by(**key)).first()
     if values[name] is None and not since:
-        if kept is not None:
-            session.delete(kept)
-        return kept is not None
+        if stored is not None:
+            session.delete(stored)
+        return stored is not None
     try:
-        given = model.model_validate(values)
+        answer = model.model_validate(values)
     except ValidationError as error:
         column, line = list_violations(error)[0]
         raise GenlabError(line, key=column) from error
-    if kept is None:
-        session.add(given)
+    if stored is None:
+        session.add(answer)
         return True
-    if getattr(kept, name) == getattr(given, name) or (since and kept.rated >= since):
+    if getattr(stored, name) == getattr(answer, name):
         return False
-    session.add(kept.sqlmodel_update(dict(values)))
+    if since and stored.rated >= since:
+        return False
+    session.add(stored.sqlmodel_update(dict(values)))
     return True

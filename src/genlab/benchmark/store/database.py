@@ -19,13 +19,13 @@ Table = TypeVar("Table", bound=SQLModel)
 
 
 class Database:
-    """Tables of the store. Close it, or use it as a context."""
+    """The store's SQLite file. Close it, or use it as a context manager."""
 
     def __init__(self, path: str | Path) -> None:
-        """Open the database at `path`, or create it where there is no such file.
+        """Open the database at `path`, or create it if there is no such file.
 
-        A file of an older genlab is migrated. Raises a `GenlabError` of one line where the file is
-        damaged, foreign or too new; it is then left as it is.
+        A file of an older genlab is migrated. Raises a `GenlabError` if the file is damaged,
+        foreign or of a newer genlab; the file is then left unchanged.
         """
         self.path = Path(path)
         migrations.check_file(self.path)
@@ -47,7 +47,10 @@ class Database:
 
     @contextmanager
     def _session(self, *, write: bool = False) -> Iterator[Session]:
-        """A transaction that sees one state of the file; a writing one first waits for others."""
+        """Open a transaction, which sees one state of the file.
+
+        write: whether it first waits for other writers.
+        """
         engine = self.engine.execution_options(immediate=write)
         try:
             with Session(engine, expire_on_commit=False) as session, session.begin():
@@ -55,14 +58,14 @@ class Database:
         except DatabaseError as error:
             raise migrations.describe_fault(self.path, error.orig or error) from error
 
-    def find(self, model: type[Table], **wanted: Any) -> list[Table]:
-        """Rows of a table with these values (None: any), in the order of their primary key."""
-        named = {name: value for name, value in wanted.items() if value is not None}
-        query = select(model).filter_by(**named).order_by(*inspect(model).primary_key)
+    def find(self, model: type[Table], **values: Any) -> list[Table]:
+        """Return the rows of a table with these values (None: any), ordered by primary key."""
+        filters = {name: value for name, value in values.items() if value is not None}
+        query = select(model).filter_by(**filters).order_by(*inspect(model).primary_key)
         with self._session() as session:
             return list(session.exec(query))
 
     def table(self, query: str, **values: Any) -> pd.DataFrame:
-        """The rows of a SELECT, with `:name` for its values."""
+        """Return the rows of a SELECT, in which `:name` stands for a value."""
         with self._session() as session:
             return pd.read_sql_query(text(query), session.connection(), params=values)

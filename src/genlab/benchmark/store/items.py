@@ -1,7 +1,7 @@
-"""An item of a run: what was asked for, its image, its score, what it cost, and how it ended.
+"""An item of a run: request, image, score, cost, and how it ended.
 
-An item changes by the methods of `ItemResult` alone, each a transition of `TRANSITIONS`; nothing
-reaches the file before the store saves it.
+An item changes only by the methods of `ItemResult`, each of which is a transition of `TRANSITIONS`.
+Nothing reaches the file before the store saves the item.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
     "failed": ("queued", "generated", "evaluating", "failed"),
     "skipped": ("queued", "generated", "failed"),
 }
-"""What may follow each status. From `generating` on, an image that is lost is queued again."""
+"""Statuses that may follow each status. An item whose image is lost is queued again."""
 
 CANCELLED = "the run was cancelled; resume it to continue"
 
@@ -44,7 +44,7 @@ class _Record(BaseModel):
 
 
 class Reused(_Record):
-    """The run that made an image which a later run copied, and its cost there in dollars."""
+    """The earlier run from which an image was copied, and the image's cost there in dollars."""
 
     run_id: str
     cost: float = 0.0
@@ -62,7 +62,7 @@ class TermValue(_Record):
 
 
 class ScoreDetails(_Record):
-    """What a score rests on: its terms, remarks, and versions of constants and models."""
+    """Details of a score: terms, remarks, and versions of constants and models."""
 
     components_reference: dict[str, float | None] = {}
     terms: list[TermValue] = []
@@ -71,7 +71,7 @@ class ScoreDetails(_Record):
 
 
 class Judging(_Record):
-    """What a judge said of an image, or why it gave no stars. date: ISO 8601, of the question."""
+    """A judge's remarks on an image, or why it gave no stars. date: of the request, ISO 8601."""
 
     judge: str
     date: str = ""
@@ -115,14 +115,14 @@ class ItemResult(SQLModel, table=True):
         {"sqlite_autoincrement": True},  # the id of a deleted row is never used again
     )
 
-    # what was asked for
+    # the request
     item_id: int = Field(default=None, primary_key=True)
     run_id: str = Field(foreign_key="runs.run_id", ondelete="CASCADE")
     case_id: str
     tool_id: str
     contender: str
     repeat: int = 1
-    # how far it is
+    # its progress
     status: str = "queued"
     attempts: int = 0  # requests
     failure_kind: str = ""
@@ -132,7 +132,7 @@ class ItemResult(SQLModel, table=True):
     image: str = ""  # path relative to the store's folder, with forward slashes
     image_sha256: str = ""
     seconds: float = 0.0  # of the request that succeeded
-    note: str = ""  # of the tool, or what was done to fit its image
+    note: str = ""  # of the tool, or how its image was fitted to the template's size
     reused: Reused | None = Field(default=None, sa_column=Column(RecordType(Reused)))
     # its score
     score: float | None = None
@@ -141,7 +141,7 @@ class ItemResult(SQLModel, table=True):
     components: dict[str, Any] = Field(default_factory=dict, sa_type=JSON)
     scoring: ScoreDetails | None = Field(default=None, sa_column=Column(RecordType(ScoreDetails)))
     judging: Judging | None = Field(default=None, sa_column=Column(RecordType(Judging)))
-    # what it cost
+    # its cost
     cost: float = 0.0  # dollars, of all requests and of the judge
 
     @property
@@ -151,11 +151,11 @@ class ItemResult(SQLModel, table=True):
 
     @property
     def total_cost(self) -> float:
-        """Dollars, those included that a reused image cost in its own run."""
+        """Dollars, including those that a reused image cost in an earlier run."""
         return self.cost + (self.reused.cost if self.reused else 0.0)
 
     def charge(self, dollars: float) -> None:
-        """Add to what the item cost; a negative amount takes an estimate back."""
+        """Add to the item's cost; a negative amount takes an estimate back."""
         self.cost = max(0.0, self.cost + dollars)
 
     # transitions
@@ -168,7 +168,7 @@ class ItemResult(SQLModel, table=True):
         self.failure = reason
 
     def queue(self, reason: str = "") -> None:
-        """Take image and score away, so that the image is made again. reason: why."""
+        """Remove image and score, so that the image is made again. reason: why."""
         self._move("queued", reason=reason)
         self.image = self.image_sha256 = self.note = ""
         self.seconds = 0.0
@@ -176,27 +176,24 @@ class ItemResult(SQLModel, table=True):
         self._clear_score()
 
     def request(self) -> None:
-        """A request is about to be sent."""
+        """Record that a request is about to be sent."""
         self._move("generating")
         self.attempts += 1
 
-    def receive(
-        self, image: str, sha256: str, seconds: float = 0.0, note: str = "", reused: Any = None
-    ) -> None:
-        """An image is on the disk.
+    def receive(self, image: str, sha256: str, seconds: float = 0.0, note: str = "") -> None:
+        """Record an image that is on disk.
 
-        image: its path relative to the store's folder; seconds: of the request, 0 where unknown;
-        reused: where it was copied from, None to keep what is known.
+        image: path relative to the store's folder; seconds: of the request, 0 to keep the recorded
+        value; note: "" to keep the recorded one.
         """
         self._move("generated")
         self.image = image
         self.image_sha256 = sha256
         self.seconds = seconds or self.seconds
         self.note = note or self.note
-        self.reused = reused or self.reused
 
     def evaluate(self) -> None:
-        """The image is about to be scored."""
+        """Record that the image is about to be scored."""
         self._move("evaluating")
         self._clear_score()
 
@@ -207,7 +204,7 @@ class ItemResult(SQLModel, table=True):
         components: Mapping[str, float | None],
         scoring: ScoreDetails,
     ) -> None:
-        """The image has a score."""
+        """Record the image's score."""
         self._move("scored")
         self.score = score
         self.score_reference = score_reference
@@ -220,17 +217,17 @@ class ItemResult(SQLModel, table=True):
         components: Mapping[str, float | None] | None = None,
         scoring: ScoreDetails | None = None,
     ) -> None:
-        """There is no image, or it has no score. kind: a tool's failure or a scorer's outcome."""
+        """Record why there is no image or score. kind: a tool's failure or a scorer's outcome."""
         self._move("failed", kind, reason or kind)
         if scoring is not None:
             self._explain(components or {}, scoring)
 
     def skip(self, kind: str, reason: str) -> None:
-        """Nothing was sent; it is tried when the run is resumed."""
+        """Record why nothing was sent; the item is tried again when the run is resumed."""
         self._move("skipped", kind, reason or kind)
 
     def cancel(self) -> None:
-        """The run was cancelled before the item ended."""
+        """Record that the run was cancelled before the item ended."""
         self.skip("cancelled", CANCELLED)
 
     def _explain(self, components: Mapping[str, float | None], scoring: ScoreDetails) -> None:

@@ -1,8 +1,8 @@
 """Open the store's SQLite file: check it and apply the named migrations that it lacks.
 
 Migrations are append-only: add one, never change one that was released (as simonw/llm does). A new
-file takes all of them, and its tables come from `schema` as it is now: a migration does nothing
-where its change is there already. A file that names an unknown one is of a newer genlab.
+file takes all of them, and its tables come from the current `schema`: a migration does nothing if
+its change is present already. A file that names an unknown migration is of a newer genlab.
 """
 
 import json
@@ -44,15 +44,17 @@ def add_contenders(connection: Connection) -> None:
     contenders: dict[tuple[str, str], str] = {}
     for row in old["runs"]:
         options = json.loads(row["options"])
-        own = options.pop("_run", None)  # only servers wrote it
+        server_options = options.pop("_run", None)  # only servers wrote them
         tools = [
             Contender(**{**tool, "options": options.get(tool["tool_id"], {})})
             for tool in json.loads(row["tools"])
         ]
-        contenders |= {(row["run_id"], c.tool_id): c.contender_id for c in tools}
+        contenders |= {(row["run_id"], tool.tool_id): tool.contender_id for tool in tools}
         values = {name: row[name] for name in ("run_id", "created", "ended", "ending")}
-        values |= {"cases": json.loads(row["cases"]), "tools": [c.model_dump() for c in tools]}
-        values |= {"max_cost": (own or {}).get("max_cost", 0.0), "server": own is not None}
+        values["cases"] = json.loads(row["cases"])
+        values["tools"] = [tool.model_dump() for tool in tools]
+        values["max_cost"] = (server_options or {}).get("max_cost", 0.0)
+        values["server"] = server_options is not None
         connection.execute(insert(Run).values(values))
     for row in old["run_items"]:
         contender = contenders.get((row["run_id"], row["tool_id"]), row["tool_id"])
@@ -65,12 +67,12 @@ def add_contenders(connection: Connection) -> None:
 
 
 def has_details(connection: Connection) -> bool:
-    """Whether items have one column of details, whose keys every reader had to know."""
+    """Whether items have one column of JSON, `details`, in place of typed columns."""
     return "details" in {column["name"] for column in inspect(connection).get_columns("run_items")}
 
 
 def add_judging_costs(connection: Connection) -> None:
-    """Add what judging an item cost, kept among its details so far, to the item's cost."""
+    """Add the cost of judging an item, which its details held, to the item's cost."""
     if has_details(connection):
         connection.exec_driver_sql("""
             UPDATE run_items SET cost = cost + json_extract(details, '$.judge.cost'),
@@ -80,7 +82,7 @@ def add_judging_costs(connection: Connection) -> None:
 
 
 def type_items(connection: Connection) -> None:
-    """Give each thing that stood in an item's details its column."""
+    """Give each value of an item's details its own column."""
     if not has_details(connection):
         return
     rows = connection.execute(text("SELECT * FROM run_items")).mappings().all()
@@ -91,7 +93,7 @@ def type_items(connection: Connection) -> None:
 
 
 def type_item(row: RowMapping) -> dict[str, Any]:
-    """The columns of an item whose details are one column."""
+    """Return the columns of an item whose details are in one column."""
     values = {name: value for name, value in row.items() if name != "details"}
     details = json.loads(row["details"])
     values["components"] = json.loads(row["components"])
@@ -107,8 +109,9 @@ def type_item(row: RowMapping) -> dict[str, Any]:
 
 
 def add_outcomes(connection: Connection) -> None:
-    """Turn the winner of a preference into its outcome, which may be a tie or that both are bad."""
-    if "winner" not in {c["name"] for c in inspect(connection).get_columns("preferences")}:
+    """Turn the winner of a preference into its outcome, which may also be a tie or both bad."""
+    columns = inspect(connection).get_columns("preferences")
+    if "winner" not in {column["name"] for column in columns}:
         return
     rows = connection.execute(text("SELECT * FROM preferences")).mappings().all()
     connection.exec_driver_sql("DROP TABLE preferences")
@@ -120,7 +123,7 @@ def add_outcomes(connection: Connection) -> None:
 
 
 def type_records(connection: Connection) -> None:
-    """Give items and preferences the columns of their types."""
+    """Give items and preferences their typed columns."""
     type_items(connection)
     add_outcomes(connection)
 
@@ -128,7 +131,7 @@ def type_records(connection: Connection) -> None:
 MIGRATIONS: dict[str, Callable[[Connection], None]] = {
     **dict.fromkeys(
         ("0001_runs_and_items", "0002_human_scores", "0003_preferences", "0004_opinions"),
-        SQLModel.metadata.create_all,  # the tables that are missing
+        SQLModel.metadata.create_all,  # creates missing tables
     ),
     "0005_contenders": add_contenders,
     "0006_judging_costs": add_judging_costs,
@@ -138,15 +141,15 @@ MIGRATIONS: dict[str, Callable[[Connection], None]] = {
 
 def migrate(path: Path) -> None:
     """Apply the migrations that the file lacks, all or none."""
-    # Without foreign keys: to replace a table is not to delete what refers to its rows.
+    # Without foreign keys: replacing a table must not delete the rows that refer to it.
     engine = connect(path, foreign_keys=False)
     try:
         with engine.execution_options(immediate=True).begin() as connection:
             table = "migrations (name TEXT PRIMARY KEY, taken TEXT NOT NULL)"
             connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table}"))
-            taken = set(connection.scalars(text("SELECT name FROM migrations")))
+            applied = set(connection.scalars(text("SELECT name FROM migrations")))
             for name, migration in MIGRATIONS.items():
-                if name not in taken:
+                if name not in applied:
                     migration(connection)
                     values = {"name": name, "taken": now()}
                     query = text("INSERT INTO migrations VALUES (:name, :taken)")
@@ -156,10 +159,10 @@ def migrate(path: Path) -> None:
 
 
 def connect(path: Path, *, foreign_keys: bool = True) -> Engine:
-    """Create an engine for the SQLite file at `path` (WAL; a commit is on the disk).
+    """Create an engine for the SQLite file at `path` (WAL; a commit is flushed to disk).
 
-    Any number of threads and processes may read while one writes; with the execution option
-    `immediate` a transaction waits for other writers before it reads anything. Not protected: a
+    Any number of threads and processes may read while one writes. With the execution option
+    `immediate`, a transaction waits for other writers before it reads anything. Not protected: a
     file on a network share, which SQLite cannot lock.
     """
     address = URL.create("sqlite", database=str(path))
@@ -168,9 +171,9 @@ def connect(path: Path, *, foreign_keys: bool = True) -> Engine:
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
         connection.isolation_level = None  # sqlite3's own transactions begin too late
-        checked = f"foreign_keys = {'ON' if foreign_keys else 'OFF'}"
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", checked):
-            connection.execute(f"PRAGMA {pragma}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA foreign_keys = {'ON' if foreign_keys else 'OFF'}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -181,7 +184,7 @@ def connect(path: Path, *, foreign_keys: bool = True) -> Engine:
 
 
 def check_file(path: Path) -> None:
-    """Raise a `GenlabError` where `path` is damaged, foreign or of a newer genlab."""
+    """Raise a `GenlabError` if `path` is damaged, foreign or of a newer genlab."""
     if not path.exists():
         return
     try:
@@ -191,10 +194,10 @@ def check_file(path: Path) -> None:
                 raise sqlite3.DatabaseError(f"malformed: {verdict}")
             if connection.execute("SELECT name FROM sqlite_master").fetchone() is None:
                 return  # new: another process is about to fill it, or was killed before it did
-            taken = {name for (name,) in connection.execute("SELECT name FROM migrations")}
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes what is damaged
+            applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes damaged text
         raise describe_fault(path, error) from error
-    if unknown := taken - set(MIGRATIONS):
+    if unknown := applied - set(MIGRATIONS):
         fix = "install that version, or name another file"
         raise GenlabError(
             f"{path} was written by a newer genlab ({min(unknown)}); {fix}", path=path, fix=fix
@@ -202,7 +205,7 @@ def check_file(path: Path) -> None:
 
 
 def describe_fault(path: Path, fault: object) -> GenlabError:
-    """An error of SQLite as one line with a fix."""
+    """Turn an error of SQLite into an error of one line with a fix."""
     reason = " ".join(str(fault).split())
     fix = "restore it with: genlab benchmark restore FILE --replace; or name another file"
     if "UNIQUE" in reason or "FOREIGN KEY" in reason:

@@ -1,4 +1,4 @@
-"""The store: runs, their items, and what people said about them. Every call is one transaction."""
+"""The store of runs, their items, and people's answers. Every call is one transaction."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from genlab.core.errors import GenlabError
 STORE = "genlab.sqlite3"  # file of the store in the runs' folder
 
 _ITEMS = ItemResult.metadata.tables["run_items"]
-_ASKED = ("item_id", "run_id", "case_id", "tool_id", "contender", "repeat")
-CHANGING = [column.name for column in _ITEMS.columns if column.name not in _ASKED]
+_FIXED = ("item_id", "run_id", "case_id", "tool_id", "contender", "repeat")
+_CHANGING = [column.name for column in _ITEMS.columns if column.name not in _FIXED]
 
 
 class Store(Answers):
@@ -40,7 +40,7 @@ class Store(Answers):
     ) -> Run:
         """Add a run with a queued item for each case (`case_id`), contender and repeat.
 
-        Raises a `GenlabError` where the run exists.
+        Raises a `GenlabError` if the run exists.
         """
         tools = [contender.model_dump() for contender in contenders]
         run = Run(
@@ -61,48 +61,52 @@ class Store(Answers):
         return run
 
     def runs(self) -> list[Run]:
-        """All runs, the newest first."""
+        """Return all runs, the newest first."""
         return sorted(self.find(Run), key=lambda run: (run.created, run.run_id), reverse=True)
 
     def run(self, run_id: str) -> Run:
-        """One run. Raises a `GenlabError` that names the last ones where there is no such run."""
+        """Return a run. Raises a `GenlabError` that names the newest runs if there is none."""
         for run in self.find(Run, run_id=run_id):
             return run
-        known = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
+        newest = ", ".join(run.run_id for run in self.runs()[:5]) or "none yet"
         raise GenlabError(
-            f"{self.path}: no run is called {run_id!r}; the last ones: {known}", key="run_id"
+            f"{self.path}: no run is called {run_id!r}; the last ones: {newest}", key="run_id"
         )
 
-    def case_folder(self, known: Mapping[str, Any]) -> Path:
-        """Where a run's case lies; a relative folder begins in the project, which may be moved."""
-        if "folder" not in known:  # a run of the first edition
-            raise GenlabError(f"the folder of case {known['case_id']} is not on record")
-        return self.path.resolve().parent.parent / str(known["folder"])
+    def case_folder(self, facts: Mapping[str, Any]) -> Path:
+        """Return the folder of a run's case. facts: a case of `Run.cases`.
+
+        A relative folder is relative to the project, which may be moved.
+        """
+        if "folder" not in facts:  # runs before version 0.2 have none
+            raise GenlabError(f"the folder of case {facts['case_id']} is not on record")
+        return self.path.resolve().parent.parent / str(facts["folder"])
 
     def set_run(self, run_id: str, **values: Any) -> None:
-        """Change how a run ended (`finished`, `cancelled`, "" while it goes on), or its ceiling."""
+        """Update columns of a run, such as `ending`, `ended` and `max_cost`."""
         with self._session(write=True) as session:
             session.execute(update(Run).where(col(Run.run_id) == run_id).values(**values))
 
     # items
 
     def items(self, run_id: str | None = None) -> list[ItemResult]:
-        """The items of a run (None: of all runs) in the order they were queued."""
+        """Return the items of a run (None: of all runs) in the order in which they were queued."""
         return self.find(ItemResult, run_id=run_id)
 
     def item(self, item_id: int) -> ItemResult:
-        """One item. Raises a `GenlabError` where there is none."""
-        for item in self.find(ItemResult, item_id=item_id) if abs(item_id) < 1 << 63 else ():
+        """Return an item. Raises a `GenlabError` if there is none."""
+        fits_in_sqlite = abs(item_id) < 1 << 63
+        for item in self.find(ItemResult, item_id=item_id) if fits_in_sqlite else ():
             return item
         raise GenlabError(f"{self.path}: no item has the number {item_id}", key="item_id")
 
     def save_items(self, items: Iterable[ItemResult]) -> None:
-        """Write items as they are now, in one transaction: all of them or none."""
+        """Save the current values of items in one transaction: all of them or none."""
         moment = now()
         with self._session(write=True) as session:
             for item in items:
                 item.updated = moment
-                values = {name: getattr(item, name) for name in CHANGING}
-                changed = _ITEMS.update().where(_ITEMS.c.item_id == item.item_id).values(values)
-                if session.connection().execute(changed).rowcount != 1:
+                values = {name: getattr(item, name) for name in _CHANGING}
+                query = _ITEMS.update().where(_ITEMS.c.item_id == item.item_id).values(values)
+                if session.connection().execute(query).rowcount != 1:
                     raise GenlabError(f"{self.path}: no item has the number {item.item_id}")

@@ -1,1 +1,1 @@
-"""The API under `/api`: one router per resource. Every fault is a problem (RFC 9457)."""
+"""The API under `/api`, one router per resource. Errors are problem details (RFC 9457)."""

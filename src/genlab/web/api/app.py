@@ -9,7 +9,7 @@ from genlab.web.problems import HANDLERS, PROBLEMS
 
 
 def make_api(jobs: Jobs) -> FastAPI:
-    """The API over the project of `jobs`."""
+    """Make the API of the project of `jobs`."""
     api = FastAPI(
         title="genlab",
         version=__version__,

@@ -1,4 +1,4 @@
-"""Routes of the cases: list, show, create."""
+"""Routes for cases: list, show, create."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ router = APIRouter()
 
 
 class CaseOut(StrictModel):
-    """A case, and where its images are."""
+    """A case, with the addresses of its images."""
 
     case_id: CaseId
     title: str
     consent: bool = Field(description="Whether all persons shown agree to this use.")
-    basis: str = Field(description="What allows it in the place of consent; runs need either.")
+    basis: str = Field(description="What allows this use without consent; runs need either.")
     private: bool = Field(description="Whether it is a user's own case.")
     ground_truth: bool = Field(description="Whether the ideal result is known.")
     template_url: str
@@ -34,7 +34,7 @@ class CaseOut(StrictModel):
 
     @classmethod
     def of(cls, case: Case) -> CaseOut:
-        """The case as the API shows it."""
+        """Describe a case."""
         return cls(
             case_id=case.case_id,
             title=case.title,
@@ -49,7 +49,7 @@ class CaseOut(StrictModel):
         )
 
 
-@router.get("/test-cases", summary="The cases")
+@router.get("/test-cases", summary="List the cases")
 def list_cases(jobs: ProjectJobs) -> list[CaseOut]:
     return [CaseOut.of(case) for case in jobs.cases()]
 
@@ -63,18 +63,18 @@ def create(
         list[UploadFile], File(description="One per region.", max_length=MAX_AVATARS)
     ],
 ) -> CaseOut:
-    """Write a case of photographs. Its regions are in pixels of the template as it was sent."""
+    """Create a case from photographs. Its regions are in pixels of the uploaded template."""
     photographs = [(file.filename or "an avatar", file.file.read()) for file in avatars]
     try:
-        made = make_case(jobs.cases_folder, case, template.file.read(), photographs)
+        new_case = make_case(jobs.cases_folder, case, template.file.read(), photographs)
     except GenlabError as error:
         raise Refusal(422, str(error)) from error
-    return CaseOut.of(made)
+    return CaseOut.of(new_case)
 
 
 @router.get(
     "/test-cases/{case_id}/{name}",
-    summary="A case's template, or an avatar by its name",
+    summary="Show a case's template, or an avatar by its name",
     response_class=Response,
     responses=IMAGES,
 )

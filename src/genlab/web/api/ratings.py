@@ -1,4 +1,4 @@
-"""Route of people's ratings."""
+"""Route for people's ratings."""
 
 from typing import Annotated
 
@@ -28,35 +28,35 @@ class RateIn(StrictModel):
 
 
 class Rated(StrictModel):
-    """People's stars of the image, blind or not, now."""
+    """Current stars of the image in the context, blind or not, of the request."""
 
     run_item_id: ItemId
     rater: str
-    changed: bool = Field(description="False where the same stars were there already.")
+    changed: bool = Field(description="False if the image had these stars already.")
     mean_stars: float | None
     raters: int
 
 
 @router.post("/rate", summary="Rate an image")
-def rate(request: Request, jobs: ProjectJobs, asked: RateIn) -> Rated:
+def rate(request: Request, jobs: ProjectJobs, rating: RateIn) -> Rated:
     try:
-        sha = jobs.store.item(asked.run_item_id).image_sha256
+        sha = jobs.store.item(rating.run_item_id).image_sha256
     except GenlabError as error:
-        raise Refusal(404, f"there is no item {asked.run_item_id}") from error
+        raise Refusal(404, f"there is no item {rating.run_item_id}") from error
     if not sha:
-        raise Refusal(409, f"item {asked.run_item_id} has no image to rate")
-    # One guest per token, by what it opens: a script counts once, and no name holds the token.
+        raise Refusal(409, f"item {rating.run_item_id} has no image to rate")
+    # One guest per role, so that a script counts once; the name does not contain the token.
     role = "all" if sees_all(request.headers, request.cookies) else "rater"
-    rater = asked.rater or name_guest(f"{jobs.root} {role}")
-    context: Context = "blind" if asked.blind else "grid"
+    rater = rating.rater or name_guest(f"{jobs.root} {role}")
+    context: Context = "blind" if rating.blind else "grid"
     try:
-        changed = jobs.store.rate(SUBJECT, sha, rater, asked.stars, context)
+        changed = jobs.store.rate(SUBJECT, sha, rater, rating.stars, context)
     except GenlabError as error:
         raise Refusal(422, str(error)) from error
     ratings = jobs.store.ratings(SUBJECT, context=context)
-    stars = [rating.stars for rating in ratings if rating.subject_hash == sha]
+    stars = [row.stars for row in ratings if row.subject_hash == sha]
     return Rated(
-        run_item_id=asked.run_item_id,
+        run_item_id=rating.run_item_id,
         rater=rater,
         changed=changed,
         mean_stars=sum(stars) / len(stars) if stars else None,

@@ -1,4 +1,4 @@
-"""Routes of the tools and the runs: list, start, follow, cancel, resume, show, report."""
+"""Routes for tools and runs: list, start, follow, cancel, resume, show, report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from genlab.web.components import grid
 from genlab.web.images import IMAGES, Width, serve_image
 from genlab.web.problems import Refusal, StrictModel
 
-MAX_CASES, MAX_TOOLS = 500, 50
+MAX_CASES = 500
+MAX_TOOLS = 50
 
 Value = bool | int | float | Annotated[str, Field(max_length=2000)]
 Values = Value | Annotated[list[Value], Field(min_length=1, max_length=20)]
@@ -45,7 +46,7 @@ class ToolOption(StrictModel):
 
 
 class ToolOut(StrictModel):
-    """An image tool, and why it is not available where it is not."""
+    """An image tool, with the reason if it is not available."""
 
     tool_id: ToolId
     title: str
@@ -57,8 +58,9 @@ class ToolOut(StrictModel):
 
     @classmethod
     def of(cls, tool: ImageTool) -> ToolOut:
-        """The tool as the API shows it."""
-        reason, needs = why_unavailable(tool), tool.needs
+        """Describe a tool."""
+        reason = why_unavailable(tool)
+        needs = tool.needs
         return cls(
             tool_id=tool.tool_id,
             title=tool.title,
@@ -74,7 +76,7 @@ class ToolOut(StrictModel):
 
 
 class RunIn(StrictModel):
-    """What is to be run: every case through every contender."""
+    """A run to start: every case through every contender."""
 
     case_ids: Annotated[list[CaseId], Field(min_length=1, max_length=MAX_CASES)]
     tool_ids: Annotated[list[ToolId], Field(min_length=1, max_length=MAX_TOOLS)]
@@ -94,48 +96,49 @@ class RunOut(StrictModel):
 
     @classmethod
     def of(cls, jobs: Jobs, run: Run) -> RunOut:
-        """The run as the API shows it."""
+        """Describe a run."""
         status, reason = jobs.status(run)
         return cls(run_id=run.run_id, status=status, reason=reason)
 
 
 def find_run(jobs: ProjectJobs, run_id: RunId) -> Run:
-    """The run of this id. Raises a `Refusal` where there is none."""
+    """Find a run by its id. Raises a `Refusal` if there is none."""
     try:
         return jobs.store.run(run_id)
     except GenlabError as error:
         raise Refusal(404, f"there is no run {run_id}") from error
 
 
-Known = Annotated[Run, Depends(find_run)]
+ExistingRun = Annotated[Run, Depends(find_run)]
 
 
-@router.get("/tools", summary="The image tools")
+@router.get("/tools", summary="List the image tools")
 def list_tools(jobs: ProjectJobs) -> list[ToolOut]:
     return [ToolOut.of(tool) for tool in jobs.tools().values()]
 
 
 @router.post("/run", status_code=202, summary="Start a run")
-def start(jobs: ProjectJobs, asked: RunIn) -> RunOut:
-    cases, tools = {case.case_id: case for case in jobs.cases()}, jobs.tools()
-    for names, known, kind in (
-        (asked.case_ids, cases, "case"),
-        (asked.tool_ids, tools, "tool"),
-        (asked.options, asked.tool_ids, "tool of this run"),
+def start(jobs: ProjectJobs, run: RunIn) -> RunOut:
+    cases = {case.case_id: case for case in jobs.cases()}
+    tools = jobs.tools()
+    for names, existing, kind in (
+        (run.case_ids, cases, "case"),
+        (run.tool_ids, tools, "tool"),
+        (run.options, run.tool_ids, "tool of this run"),
     ):
         for name in names:
-            if name not in known:
+            if name not in existing:
                 raise Refusal(404, f"there is no {kind} {name}")
-    chosen, _ = split_by_consent([cases[name] for name in dict.fromkeys(asked.case_ids)])
+    chosen, _ = split_by_consent([cases[name] for name in dict.fromkeys(run.case_ids)])
     if not chosen:
         raise Refusal(409, "none of these cases has consent")
     try:
-        with_tools = [tools[name] for name in dict.fromkeys(asked.tool_ids)]
-        contenders = make_contenders(with_tools, asked.options)
+        chosen_tools = [tools[name] for name in dict.fromkeys(run.tool_ids)]
+        contenders = make_contenders(chosen_tools, run.options)
     except GenlabError as error:
         raise Refusal(422, str(error)) from error
     try:
-        run_id = jobs.start(chosen, contenders, asked.repeats, asked.max_cost)
+        run_id = jobs.start(chosen, contenders, run.repeats, run.max_cost)
     except TooManyRunsError as error:
         raise Refusal(429, str(error)) from error
     except GenlabError as error:
@@ -143,41 +146,41 @@ def start(jobs: ProjectJobs, asked: RunIn) -> RunOut:
     return RunOut(run_id=run_id, status="running")
 
 
-@router.post("/run/{run_id}/cancel", summary="End a run")
-def cancel(jobs: ProjectJobs, run: Known) -> RunOut:
+@router.post("/run/{run_id}/cancel", summary="Cancel a run")
+def cancel(jobs: ProjectJobs, run: ExistingRun) -> RunOut:
     if not jobs.cancel(run.run_id):
-        raise Refusal(409, f"this server does not do run {run.run_id} now")
+        raise Refusal(409, f"run {run.run_id} is not running on this server")
     return RunOut.of(jobs, run)
 
 
 @router.post("/run/{run_id}/resume", status_code=202, summary="Continue a run")
-def resume(jobs: ProjectJobs, run: Known) -> RunOut:
+def resume(jobs: ProjectJobs, run: ExistingRun) -> RunOut:
     if jobs.status(run)[0] == "running":
         raise Refusal(409, f"run {run.run_id} is running")
     jobs.resume(run.run_id, again=True)
     return RunOut.of(jobs, run)
 
 
-@router.get("/runs", summary="All runs, the newest first")
+@router.get("/runs", summary="List all runs, the newest first")
 def list_runs(jobs: ProjectJobs) -> list[RunOut]:
     return [RunOut.of(jobs, run) for run in jobs.store.runs()]
 
 
-@router.get("/run/{run_id}", summary="The state of a run: its WebSocket's first event")
-async def state(jobs: ProjectJobs, run: Known) -> Event:
+@router.get("/run/{run_id}", summary="Show the state of a run: its WebSocket's first event")
+async def state(jobs: ProjectJobs, run: ExistingRun) -> Event:
     async with jobs.watch(run.run_id) as log:
         return log.state()
 
 
 @router.websocket("/run/{run_id}")
-async def follow(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
-    """The state of a run, then its events; a client that comes back gets the state again."""
+async def follow(socket: WebSocket, jobs: ProjectJobs, run: ExistingRun) -> None:
+    """Send the state of a run, then its events; a client that reconnects gets the state again."""
     await _send_until_left(socket, _events(jobs, run))
 
 
 @router.websocket("/run/{run_id}/cells")
-async def follow_cells(socket: WebSocket, jobs: ProjectJobs, run: Known) -> None:
-    """The same events as the page shows them: cells of items as HTML, and the progress."""
+async def follow_cells(socket: WebSocket, jobs: ProjectJobs, run: ExistingRun) -> None:
+    """Send the same events as HTML for the page: the cells of changed items, and the progress."""
     await _send_until_left(socket, _cells(jobs, run))
 
 
@@ -191,10 +194,12 @@ async def _cells(jobs: Jobs, run: Run) -> AsyncGenerator[dict[str, Any], None]:
     labels = {name: contender.label for name, contender in run.contenders.items()}
     async with jobs.watch(run.run_id) as log:
         async for event in log.follow():
-            changed = event.get("items", [event] if event["type"] == "update" else [])
-            items = [log.item(update["run_item_id"]) for update in changed]
+            updates = event.get("items", [event] if event["type"] == "update" else [])
+            items = [log.item(update["run_item_id"]) for update in updates]
             yield {
-                "cells": {i.item_id: grid.item_cell(i, labels[i.contender]) for i in items},
+                "cells": {
+                    item.item_id: grid.item_cell(item, labels[item.contender]) for item in items
+                },
                 "progress": grid.progress(log.counts),
                 "end": log.end is not None,
             }
@@ -225,15 +230,17 @@ async def _send_until_left(
 
 
 async def _wait_until_left(socket: WebSocket) -> None:
-    """Return when the client, or the server's end, closes the socket; what it sends is ignored."""
+    """Return when the client or the server closes the socket; ignore the client's messages."""
     while (await socket.receive())["type"] != "websocket.disconnect":
         pass
 
 
 @router.get(
-    "/report/{run_id}", summary="The report of a run, one HTML file", response_class=HTMLResponse
+    "/report/{run_id}",
+    summary="Download a run's report: one HTML file",
+    response_class=HTMLResponse,
 )
-def report(jobs: ProjectJobs, run: Known) -> HTMLResponse:
+def report(jobs: ProjectJobs, run: ExistingRun) -> HTMLResponse:
     with rendering:
         text = render_report(jobs.store, run.run_id)
     name = f'attachment; filename="report_{run.run_id}.html"'
@@ -242,7 +249,7 @@ def report(jobs: ProjectJobs, run: Known) -> HTMLResponse:
 
 @router.get(
     "/pictures/{sha256}",
-    summary="An image of a run by its content: its address does not name the tool",
+    summary="Show an image of a run by its content; the address does not name the tool",
     response_class=Response,
     responses=IMAGES,
 )

@@ -1,4 +1,4 @@
-"""What the routers share: types of identifiers, and the project's `Jobs`."""
+"""Types of identifiers, and the dependency on the project's `Jobs`, for all routers."""
 
 from typing import Annotated
 
@@ -14,10 +14,10 @@ ItemId = Annotated[int, Field(ge=1, le=2**53 - 1)]
 
 
 def find_jobs(connection: HTTPConnection) -> Jobs:
-    """The `Jobs` of the application that answers."""
+    """Return the `Jobs` of the application that handles a connection."""
     jobs: Jobs = connection.app.state.jobs
     return jobs
 
 
 ProjectJobs = Annotated[Jobs, Depends(find_jobs)]
-"""The `Jobs` of a route."""
+"""Parameter of a route that receives the `Jobs`."""

@@ -35,12 +35,12 @@ from genlab.web.components.escape import label, line
 from genlab.web.components.frame import (
     ask_rater,
     choose,
-    distinct,
+    make_unique,
+    recall,
     remember,
-    remembered,
-    sentences,
+    show_errors,
 )
-from genlab.web.files import fresh
+from genlab.web.files import cache_by_file
 
 CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone
@@ -56,7 +56,7 @@ def choose_run() -> None:
     cases, params = jobs().cases(), jobs().params
     st.html(grid.gallery(cases))
     runnable, skipped = split_by_consent(cases)
-    titles = distinct({case.case_id: case.title for case in runnable})
+    titles = make_unique({case.case_id: case.title for case in runnable})
     names = list(titles)
     chosen = st.multiselect("Cases", names, names, format_func=lambda n: titles[n], key="cases")
     for reason in skipped:
@@ -147,7 +147,7 @@ def show_run(name: str) -> None:
         status, reason = jobs().status(run)
         st.subheader(f"{SIGNS[status]} Run {label(run.run_id)}", width="content")
         if status == "running":
-            ours = jobs().does(run.run_id)
+            ours = jobs().executes(run.run_id)
             help_text = None if ours else "Another process does this run; end it there."
             if st.button("Cancel", key="cancel", disabled=not ours, help=help_text):
                 jobs().cancel(run.run_id)
@@ -226,7 +226,7 @@ def show_case(
 def show_grid(run: Run) -> None:
     """Cases by contenders: images, badges, and stars to give."""
     name = ask_rater()
-    labels = distinct({each: kept.label for each, kept in run.contenders.items()})
+    labels = make_unique({each: kept.label for each, kept in run.contenders.items()})
     shown = st.multiselect(
         "Contenders", list(labels), list(labels), format_func=lambda n: labels[n], key="shown"
     )
@@ -250,7 +250,7 @@ def give_stars(item: ItemResult, name: str, given: int | None) -> None:
     def keep() -> None:
         stars = st.session_state[key]
         number = None if stars is None else stars + 1
-        with sentences():
+        with show_errors():
             jobs().store.rate(SUBJECT, item.image_sha256, name, number, "grid")
 
     default = None if given is None else given - 1
@@ -290,7 +290,7 @@ def compare(run: Run) -> None:
         st.info("This view needs a case with two images; run it with two tools.")
         return
     images = by_case[st.selectbox("Case", cases, key="case", bind="query-params")]
-    labels = distinct({name: run.contenders[name].label for name in images})
+    labels = make_unique({name: run.contenders[name].label for name in images})
     shown = ""
     for index, (place, side) in enumerate(zip(st.columns(2), ("Left", "Right"), strict=True)):
         name = place.selectbox(
@@ -303,7 +303,7 @@ def compare(run: Run) -> None:
     st.html(f'<div class="b-cut" style="--cut:{cut}%">{shown}</div>')
 
 
-@fresh
+@cache_by_file
 def read_standings(
     store: Path, log: Path, run_id: str | None
 ) -> tuple[list[Standing], RaterStatistics]:
@@ -329,7 +329,7 @@ def show_ranking(run: Run | None = None) -> None:
 
 
 def main() -> None:
-    if name := remembered("run"):
+    if name := recall("run"):
         remember("run", name)
         show_run(name)
     else:
