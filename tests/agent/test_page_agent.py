@@ -115,7 +115,7 @@ def test_a_run_that_is_stopped_can_be_resumed(place: Path, monkeypatch: pytest.M
     app.selectbox(key="backend").set_value("search")
     app.text_area(key="goal").set_value(GOAL).run()
     press(app, "Start or resume")
-    process = agent.started()[-1]
+    process = agent.processes()[-1]
     deadline = time.monotonic() + PATIENCE
     while not list(place.glob("workspaces/*/experiments/run.json")):
         assert time.monotonic() < deadline
@@ -166,7 +166,7 @@ def test_a_run_of_the_command_line_is_resumed_with_its_goal_and_options(
         workspace = create_project(place / "workspaces" / name, goal, key)
         write_run(workspace, stored, UNFINISHED, "x", {})
     commands: list[list[str]] = []
-    monkeypatch.setattr(agent, "begin", commands.append)
+    monkeypatch.setattr(agent, "start_once", commands.append)
     app = page().run()
     app.selectbox(key="workspace").set_value("one").run()
     press(app, "Resume")

@@ -64,5 +64,8 @@ def test_the_nearest_grid_is_the_one_with_fewest_other_cells() -> None:
     asked = train[17].copy()
     asked[0, :2] = (asked[0, :2] + 1) % 10
     expected = min(range(50), key=lambda i: int((train[i] != asked).sum()))
-    assert items.nearest_grid(asked, train) == (expected, int((train[expected] != asked).sum()))
-    assert items.nearest_grid(train[17], train) == (17, 0)
+    assert items.find_nearest_grid(asked, train) == (
+        expected,
+        int((train[expected] != asked).sum()),
+    )
+    assert items.find_nearest_grid(train[17], train) == (17, 0)

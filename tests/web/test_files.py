@@ -9,7 +9,7 @@ import pytest
 
 from genlab.core.errors import GenlabError
 from genlab.web import explorer, items
-from genlab.web.files import reading
+from genlab.web.files import open_json
 from genlab.web.pages import evaluation, failures, training
 
 NAME = "arc_grids"
@@ -19,7 +19,7 @@ FOREIGN = (b"[\n1]", b"{}", b'{"rows": 3, "tests": [{}]}', b"\xff\xfe{", b"a: {\
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    f"results/{NAME}/metrics.json": lambda root: evaluation.key_numbers(root, NAME),
+    f"results/{NAME}/metrics.json": lambda root: evaluation.read_key_numbers(root, NAME),
     f"results/{NAME}/verdict.json": lambda root: evaluation.read_verdict(root, NAME),
     f"results/{NAME}/diagnosis.json": lambda root: evaluation.read_verdict(root, NAME),
     f"results/{NAME}/failures.json": lambda root: failures.read_failures(root, NAME, "samples"),
@@ -68,10 +68,10 @@ def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) ->
     file, other = tmp_path / "a.json", tmp_path / "b.json"
     file.write_text("[1]")
     other.write_text("[2]")
-    with reading(file) as content:
+    with open_json(file) as content:
         assert content == [1]
     before = file.stat()
     os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
     other.replace(file)
-    with reading(file) as content:
+    with open_json(file) as content:
         assert content == [2]

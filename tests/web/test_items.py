@@ -56,7 +56,7 @@ def rows_of(width: int) -> st.SearchStrategy[list[list[int]]]:
 @given(st.integers(1, 12).flatmap(rows_of))
 def test_what_is_copied_can_be_pasted(rows: list[list[int]]) -> None:
     grid = np.array(rows, dtype=np.uint8)
-    assert (items.parse_grid(items.to_text(grid)) == grid).all()
+    assert (items.parse_grid(items.format_grid(grid)) == grid).all()
     assert (items.parse_grid(json.dumps(rows)) == grid).all()
 
 

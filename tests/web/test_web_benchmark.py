@@ -63,7 +63,7 @@ def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
 
 
 def test_options_with_one_label_stay_distinct() -> None:
-    found = frame.distinct({"a": "Two friends", "b": "Two friends", "c": "Three"})
+    found = frame.make_unique({"a": "Two friends", "b": "Two friends", "c": "Three"})
     assert found == {"a": "Two friends, a", "b": "Two friends, b", "c": "Three"}
 
 
@@ -164,7 +164,7 @@ def test_every_avatar_is_within_the_sheet(tmp_path: Path) -> None:
         "sources": dict.fromkeys(("template", *avatars), case.sources["one"]),
     }
     many = write_case(tmp_path / "many", **{**dict(case), **changes})
-    url = rate.connect(many, many.digest)
+    url = rate.draw_case(many, many.digest)
     sheet = np.asarray(Image.open(BytesIO(b64decode(url.partition(",")[2]))).convert("RGB"))
     row = sheet[-sheet.shape[0] // 10]
     blue = (row[:, 2] > 150) & (row[:, 0] < 100)

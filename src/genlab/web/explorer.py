@@ -1,6 +1,6 @@
-"""The latent explorer: move the code of an item and decode it.
+"""Latent explorer: change the latent code of an item and decode it.
 
-It imports torch: only the page that needs it imports this module.
+This module imports torch, so only the page that needs it imports the module.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from genlab.vae.models.vae import VAE, to_array
 from genlab.vae.sampling import posterior as inference
 from genlab.vae.sampling.latents import principal_directions
 from genlab.vae.training.checkpoint import load_checkpoint, require_shape
-from genlab.web.files import fresh
+from genlab.web.files import cache_by_file
 from genlab.web.items import load_items
 
 Items = npt.NDArray[np.uint8]
@@ -23,11 +23,11 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Explorer:
-    """A model with the posterior means of some items, (n, d).
+    """A model with items and their posterior means (n, d).
 
-    directions: (k, d), principal directions of the means, each as long as their standard deviation
-    along it. place_dim: latents per place of the map of latents. side: places along a side of the
-    map; 0 where a place has less than one latent.
+    directions: (k, d), principal directions of the means, each scaled by the standard deviation
+    along it. place_dim: latents per place of the latent map. side: places per side of the latent
+    map, 0 if a place has less than one latent.
     """
 
     model: VAE
@@ -38,22 +38,22 @@ class Explorer:
     side: int
 
     def axes_at(self, row: int, col: int) -> Floats:
-        """The latents at one place as directions (k, d), as long as their standard deviations."""
+        """Return the latents at one place as directions (k, d), scaled by standard deviation."""
         start = (row * self.side + col) * self.place_dim
         return np.asarray(np.diag(self.means.std(axis=0))[start : start + self.place_dim])
 
     @torch.no_grad()
     def decode(self, code: Floats) -> Items:
-        """Point estimate of p(x|z) at a code (d,)."""
+        """Return the point estimate of p(x|z) at a code (d,)."""
         z = torch.from_numpy(code[None]).float()
         return np.asarray(to_array(self.model.point_estimate(z))[0])
 
 
-@fresh
+@cache_by_file
 def open_explorer(checkpoint: Path, data: Path) -> Explorer:
-    """A checkpoint with the codes of test items of the dataset in the folder `data`.
+    """Load a checkpoint and encode test items of the dataset in the folder `data`.
 
-    Raises a GenlabError where it is missing or broken, or was trained on other items.
+    Raises a GenlabError if the checkpoint is missing, broken or of items with another shape.
     """
     model, _ = load_checkpoint(checkpoint, producer_command="dvc repro train")
     items = np.asarray(load_items(data, "test").items[:1000])  # enough for directions

@@ -1,4 +1,4 @@
-"""Files of the stages as the pages read them: parsed once, and again when they change."""
+"""Read files of the stages for the pages: parsed once, and again when they change."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,30 +13,30 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 REPRO = "make repro"
-# What code raises on content that is valid JSON but not what the stage writes.
-UNFIT = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+# Raised by code that reads valid JSON with other content than the stage writes.
+CONTENT_ERRORS = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
-def stamp(path: str | Path) -> tuple[str, ...]:
-    """The path with inode, size and times of the file: they distinguish its versions.
+def file_version(path: str | Path) -> tuple[str, ...]:
+    """Return the path with the file's inode, size and times, which identify its version.
 
-    `dvc checkout` may bring an older file back with its old modification time; then the inode or
-    the time of the inode's change, which nobody can set, differs.
+    `dvc checkout` may restore an older file with its old modification time; then the inode or the
+    change time, which no program can set, differs.
     """
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except (FileNotFoundError, NotADirectoryError):
         return (str(path),)
-    versions = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return (str(path), *map(str, versions))
+    values = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return (str(path), *map(str, values))
 
 
-def fresh(function: Callable[P, T], entries: int = 64) -> Callable[P, T]:
-    """Cache what a function makes of a file until the file changes. An error is not cached.
+def cache_by_file(function: Callable[P, T], entries: int = 64) -> Callable[P, T]:
+    """Cache the result of a function of a file until the file changes. Errors are not cached.
 
-    entries: how many results are kept, those of earlier versions of a file included.
+    entries: maximum number of results, including those of earlier versions of a file.
     """
-    options: Any = {"hash_funcs": {type(Path()): stamp}, "show_spinner": False}
+    options: Any = {"hash_funcs": {type(Path()): file_version}, "show_spinner": False}
     return st.cache_resource(max_entries=entries, **options)(function)
 
 
@@ -48,20 +48,20 @@ def require(path: Path, command: str = REPRO) -> Path:
 
 
 @contextmanager
-def reading(path: Path, command: str = REPRO) -> Iterator[Any]:
-    """Yield the content of a stage's JSON file, which `command` makes. Do not change it.
+def open_json(path: Path, command: str = REPRO) -> Iterator[Any]:
+    """Yield the content of a stage's JSON file, which is cached: do not change it.
 
-    Raises a GenlabError that names the file where it is missing or truncated, or where the block
-    cannot use what it holds.
+    command: makes the file. Raises a GenlabError that names the file if it is missing or truncated,
+    or if the block cannot use its content.
     """
     content = _parse(require(path, command), command)
     try:
         yield content
-    except UNFIT as error:
+    except CONTENT_ERRORS as error:
         fault = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
         raise file_error(path, f"is not as this version writes it ({fault})", command) from error
 
 
-@fresh
+@cache_by_file
 def _parse(path: Path, command: str) -> Any:
     return read_json(path, producer_command=command)

@@ -1,4 +1,4 @@
-"""Images over HTTP: those of runs and cases, full size or scaled; no other file of the disk."""
+"""Serve images of runs and cases over HTTP, at full size or scaled, and no other files."""
 
 import io
 from functools import lru_cache
@@ -24,21 +24,21 @@ IMAGES: dict[int | str, dict[str, Any]] = {
 
 
 def case_image_url(case_id: str, name: str, width: Width | None = None) -> str:
-    """Address of a case's template, or of an avatar."""
+    """Return the address of a case's template, or of an avatar."""
     return f"/api/test-cases/{case_id}/{name}" + (f"?width={width}" if width else "")
 
 
 def serve_image(
     request: Request, path: Path, width: Width | None, *, immutable: bool = False
 ) -> Response:
-    """The response with an image file, at most `width` pixels wide where that is given.
+    """Make the response with an image file, scaled to at most `width` pixels unless None.
 
     immutable: whether the address names the content, so that browsers need not ask again.
     """
-    found = path.stat()
-    tag = f'"{found.st_mtime_ns:x}-{found.st_size:x}-{width}"'
-    keep = "max-age=31536000, immutable" if immutable else "no-cache"
-    headers = {"Cache-Control": f"private, {keep}", "ETag": tag}
+    status = path.stat()
+    tag = f'"{status.st_mtime_ns:x}-{status.st_size:x}-{width}"'
+    lifetime = "max-age=31536000, immutable" if immutable else "no-cache"
+    headers = {"Cache-Control": f"private, {lifetime}", "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     if width is None:
@@ -48,7 +48,7 @@ def serve_image(
 
 def _media_type(path: Path) -> str:
     try:
-        with Image.open(path, formats=[*_TYPES]) as image:  # a suffix may be any
+        with Image.open(path, formats=[*_TYPES]) as image:  # the suffix may be wrong
             return _TYPES[str(image.format)]
     except (OSError, Image.DecompressionBombError) as error:
         raise Refusal(409, f"{path.name} is damaged or is no JPEG, PNG or WebP image") from error
@@ -56,9 +56,10 @@ def _media_type(path: Path) -> str:
 
 @lru_cache(maxsize=512)  # some 40 kB each
 def _scale(path: Path, width: int, tag: str) -> bytes:
-    """An image file as JPEG, at most `width` pixels wide, without metadata such as the tool's name.
+    """Encode an image file as JPEG, at most `width` pixels wide and without metadata.
 
-    tag: distinguishes versions of the file in the cache.
+    The metadata name the tool, which blind raters must not see. tag: identifies the version of the
+    file in the cache.
     """
     image = read_photograph(path)
     image.thumbnail((width, image.height), Image.Resampling.LANCZOS)
@@ -69,7 +70,7 @@ def _scale(path: Path, width: int, tag: str) -> bytes:
 
 
 def make_image_app(folder: Path) -> FastAPI:
-    """The application under `/runs`: `<run>/<tool>/<case>.png`, with `?width=` scaled."""
+    """Make the application of `/runs`: `<run>/<tool>/<case>.png`, scaled with `?width=`."""
     app = FastAPI(openapi_url=None, exception_handlers=HANDLERS)
 
     @app.get("/{image:path}")

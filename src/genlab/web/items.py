@@ -1,4 +1,4 @@
-"""Items of a dataset: its splits, filters, samples with their neighbours, pasted grids."""
+"""Items of a dataset: splits, filters, samples with their nearest neighbours, pasted grids."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from genlab.evaluation.metrics.own_grids import find_colour_components
 from genlab.evaluation.reports.formats import to_words
 from genlab.grids.palette import COLOUR_NAMES, PADDING
 from genlab.grids.shapes import KINDS, Objects
-from genlab.web.files import fresh, reading, require
+from genlab.web.files import cache_by_file, open_json, require
 
 Items = npt.NDArray[np.uint8]
 Indices = npt.NDArray[np.int64]
-Wanted = Mapping[str, Sequence[str]]
+
 
 EVALUATE = "dvc repro evaluate"
 EVIDENCE = {
@@ -35,16 +35,16 @@ EVIDENCE = {
     "own_grids": ("predicted", "samples", "sample_nearest", "sample_errors"),
     "images": ("predicted", "nats", "samples", "sample_nearest", "sample_errors"),
 }
-LARGE = 8  # arrays of a dataset that are kept in memory: 24 MB for a version of Fashion-MNIST's
+LARGE = 8  # cached arrays of datasets; one of Fashion-MNIST takes 24 MB
 MAX_TEXT = 40_000  # characters of a pasted text
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A split of a dataset: items (n, ...), and a table of what is in them.
+    """A split of a dataset: items (n, ...), and a table of their content.
 
     parts: a row per object of a grid (`item`, `kind`, `colour`, `row`, `col`, `height`, `width`,
-    `cells`), per component of one's own grid (`item`, `colour`, `cells`), or per image (`item`,
+    `cells`), per component of a user's grid (`item`, `colour`, `cells`), or per image (`item`,
     `class`).
     """
 
@@ -56,43 +56,44 @@ class Split:
 
     @property
     def is_grids(self) -> bool:
-        """Whether the items are grids, not images."""
+        """Whether the items are grids rather than images."""
         return self.items.ndim == 3
 
     @property
     def counts(self) -> Indices:
-        """Objects of each item, (n,)."""
+        """Number of objects of each item, (n,)."""
         return np.bincount(self.parts["item"], minlength=len(self))
 
     def of(self, index: int) -> pd.DataFrame:
-        """The rows of `parts` of one item."""
+        """Return the rows of `parts` that belong to an item."""
         low, high = np.searchsorted(self.parts["item"], (index, index + 1))
         return self.parts.iloc[low:high]
 
     def describe(self, index: int) -> str:
-        """What an item shows, in words."""
+        """Describe an item in words."""
         rows = self.of(index)
         if self.is_grids and "kind" not in rows:
-            own = self.items[index] != PADDING
-            height, width = own.any(axis=1).sum(), own.any(axis=0).sum()
+            inside = self.items[index] != PADDING
+            height = inside.any(axis=1).sum()
+            width = inside.any(axis=0).sum()
             return f"{height} × {width}, {len(rows)} components"
         if self.is_grids:
             return ", ".join(rows["colour"].str.cat(rows["kind"], " ")) or "no object"
         return str(rows["class"].iloc[0])
 
 
-_params = fresh(load_params)
+_params = cache_by_file(load_params)
 
 
 def find_dataset(root: Path, name: str) -> Dataset:
-    """What a dataset of a project states of itself."""
+    """Return the description of a dataset of a project."""
     return _params(root / PARAMS_FILE).dataset(name)
 
 
 def load_items(folder: Path, split: str) -> Split:
-    """A split of the dataset in `folder`.
+    """Load a split of the dataset in `folder`.
 
-    Raises a GenlabError where the folder is missing or a file of it is broken.
+    Raises a GenlabError if the folder is missing or one of its files is broken.
     """
     require(folder)
     family = find_dataset(folder.parent.parent, folder.name).family
@@ -101,19 +102,19 @@ def load_items(folder: Path, split: str) -> Split:
         return Split(grids, tabulate_components(grids))
     if family == "grids":
         return Split(_grids(find_data_file(folder), split), _objects(folder / OBJECTS_FILE, split))
-    with reading(folder / MANIFEST_FILE, split_command(folder)):
+    with open_json(folder / MANIFEST_FILE, split_command(folder)):
         names = pd.Categorical.from_codes(*load_classes(folder, split))
     parts = pd.DataFrame({"item": np.arange(len(names)), "class": names})
     return Split(load_images(folder, split), parts)
 
 
-@partial(fresh, entries=LARGE)
+@partial(cache_by_file, entries=LARGE)
 def _objects(file: Path, split: str) -> pd.DataFrame:
     return tabulate(load_objects(file.parent, split))
 
 
 def tabulate(objects: Objects) -> pd.DataFrame:
-    """Objects of grids as `Split.parts`."""
+    """Return objects of grids as a table for `Split.parts`."""
     kinds = pd.Categorical.from_codes(objects["kind"], [to_words(kind) for kind in KINDS])
     colours = pd.Categorical.from_codes(objects["colour"], COLOUR_NAMES)
     numbers = {name: objects[name] for name in ("row", "col", "height", "width", "cells")}
@@ -121,75 +122,88 @@ def tabulate(objects: Objects) -> pd.DataFrame:
 
 
 def tabulate_components(grids: Items) -> pd.DataFrame:
-    """Components of grids of one's own as `Split.parts`, without kinds."""
-    found = find_colour_components(grids)
-    order = np.argsort(found.grid, kind="stable")
-    colours = pd.Categorical.from_codes(found.colour[order], COLOUR_NAMES)
-    parts = {"item": found.grid[order], "colour": colours, "cells": found.cells[order]}
-    return pd.DataFrame(parts)
+    """Return components of a user's grids as a table for `Split.parts`, without kinds."""
+    components = find_colour_components(grids)
+    order = np.argsort(components.grid, kind="stable")
+    colours = pd.Categorical.from_codes(components.colour[order], COLOUR_NAMES)
+    return pd.DataFrame(
+        {"item": components.grid[order], "colour": colours, "cells": components.cells[order]}
+    )
 
 
-_grids = fresh(load_split, LARGE)
+_grids = cache_by_file(load_split, LARGE)
 
 
-def choose_items(data: Split, wanted: Wanted, objects: Sequence[int] = ()) -> Indices:
-    """Items with a part that has one of the `wanted` values in every column, (m,).
+def choose_items(
+    data: Split, values: Mapping[str, Sequence[str]], objects: Sequence[int] = ()
+) -> Indices:
+    """Filter items; returns their indices, (m,).
 
-    wanted: values by column of `parts`. objects: numbers of objects. None lets all through.
+    values: accepted values by column of `parts`; an item passes if one of its parts has an accepted
+    value in every column. objects: accepted numbers of objects. An empty sequence accepts all.
     """
     chosen = np.isin(data.counts, objects) if objects else np.ones(len(data), dtype=np.bool_)
-    if any(wanted.values()):
-        fits = np.ones(len(data.parts), dtype=np.bool_)
-        for column, values in wanted.items():
-            fits &= data.parts[column].isin(values) if values else True
-        chosen &= np.bincount(data.parts["item"][fits], minlength=len(data)) > 0
+    if any(values.values()):
+        matches = np.ones(len(data.parts), dtype=np.bool_)
+        for column, accepted in values.items():
+            if accepted:
+                matches &= data.parts[column].isin(accepted)
+        chosen &= np.bincount(data.parts["item"][matches], minlength=len(data)) > 0
     return np.flatnonzero(chosen)
 
 
 def read_evidence(root: Path, dataset: str) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of `evidence.npz`. Raises a GenlabError before the stage has run."""
+    """Read the arrays of `evidence.npz`. Raises a GenlabError if the stage has not run yet."""
     path = root / "data" / "evaluated" / dataset / "evidence.npz"
     return _arrays(require(path, EVALUATE), EVIDENCE[find_dataset(root, dataset).family])
 
 
-@partial(fresh, entries=LARGE)
+@partial(cache_by_file, entries=LARGE)
 def _arrays(path: Path, keys: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     return read_npz(path, kind="evaluation", keys=keys, producer_command=EVALUATE)
 
 
 def find_neighbours(root: Path, dataset: str, chosen: slice) -> list[tuple[Items, Items, str]]:
-    """Chosen samples, each with its nearest training item and the distance between them in words.
+    """Return chosen samples with their nearest training items, and their distances in words.
 
-    Grids are compared cell by cell, images by the stage in the features of a classifier.
+    Grids are compared cell by cell here; images were compared by the stage in the features of a
+    classifier.
     """
-    found = read_evidence(root, dataset)
-    samples = np.asarray(found["samples"][chosen], dtype=np.uint8)
-    if (family := find_dataset(root, dataset).family) != "grids":
-        nearest = np.asarray(found["sample_nearest"][chosen], dtype=np.uint8)
+    evidence = read_evidence(root, dataset)
+    samples = np.asarray(evidence["samples"][chosen], dtype=np.uint8)
+    family = find_dataset(root, dataset).family
+    if family != "grids":
+        nearest = np.asarray(evidence["sample_nearest"][chosen], dtype=np.uint8)
         words = "{} cells differ" if family == "own_grids" else "distance {:.2f} in features"
-        said = [words.format(far) for far in found["sample_errors"][chosen]]
-        return list(zip(samples, nearest, said, strict=True))
+        distances = [words.format(error) for error in evidence["sample_errors"][chosen]]
+        return list(zip(samples, nearest, distances, strict=True))
     train = load_items(root / "data" / dataset, "train").items
-    pairs = [(sample, *nearest_grid(sample, train)) for sample in samples]
-    return [(sample, train[index], f"{cells} cells differ") for sample, index, cells in pairs]
+    neighbours = []
+    for sample in samples:
+        index, cells = find_nearest_grid(sample, train)
+        neighbours.append((sample, train[index], f"{cells} cells differ"))
+    return neighbours
 
 
-def nearest_grid(grid: Items, train: Items) -> tuple[int, int]:
-    """(index, differing cells) of the grid of `train` (n, h, w) that differs least from `grid`."""
+def find_nearest_grid(grid: Items, train: Items) -> tuple[int, int]:
+    """Return index and number of differing cells of the grid in `train` nearest to `grid`.
+
+    grid: (h, w); train: (n, h, w).
+    """
     distances = np.count_nonzero(train != grid, axis=(1, 2))
     index = int(np.argmin(distances))
     return index, int(distances[index])
 
 
-def to_text(grid: Items) -> str:
-    """A grid as rows of digits, to be copied."""
+def format_grid(grid: Items) -> str:
+    """Format a grid as rows of digits."""
     return "\n".join("".join(map(str, row)) for row in grid.tolist())
 
 
 def parse_grid(text: str) -> Items:
-    """The first grid of a pasted text: rows of digits, |012|345|, or the JSON rows of an ARC task.
+    """Parse the first grid of a text: rows of digits, |012|345|, or the JSON rows of an ARC task.
 
-    Raises a GenlabError of one line that names the row and what stands there.
+    Raises a GenlabError of one line that names the row and its fault.
     """
     if len(text) > MAX_TEXT:
         raise GenlabError(f"the text has {len(text)} characters; at most {MAX_TEXT} are read")

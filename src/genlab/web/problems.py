@@ -1,4 +1,4 @@
-"""Faults as answers: problems of RFC 9457, with a status, a name and one line."""
+"""Responses to faulty requests: problem details (RFC 9457) with a status, a title and one line."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -16,13 +16,13 @@ LONGEST = 500  # characters of a detail
 
 
 class StrictModel(BaseModel):
-    """A part of the API: no key beside those that it names, no value of another type."""
+    """Base of the API's models: unknown keys and values of another type are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class ProblemDetails(StrictModel):
-    """What went wrong, for programs (`status`, `title`) and for people (`detail`)."""
+    """Description of a fault, for programs (`status`, `title`) and for people (`detail`)."""
 
     type: str = Field(default="about:blank", description="Kind of the fault; RFC 9457.")
     title: str = Field(description="Name of the status.")
@@ -35,8 +35,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "Error", "co
 """For FastAPI's `responses=`."""
 
 
-class Refusal(GenlabError):  # noqa: N818 - an answer, no fault
-    """A request that is answered with a problem of this status."""
+class Refusal(GenlabError):  # noqa: N818 - a response, not a fault of the program
+    """Raised to refuse a request with problem details of this status."""
 
     def __init__(self, status: int, detail: str) -> None:
         self.status = status
@@ -44,22 +44,22 @@ class Refusal(GenlabError):  # noqa: N818 - an answer, no fault
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Make the response that reports a problem."""
-    # What a client sent may stand in it, half of a surrogate pair included.
+    """Make the response with the details of a problem."""
+    # The detail may quote text of the client, including half of a surrogate pair.
     line = " ".join(detail.encode("utf-8", "replace").decode("utf-8").split())
     content = ProblemDetails(title=HTTPStatus(status).phrase, status=status, detail=line[:LONGEST])
     return JSONResponse(content.model_dump(), status, headers, media_type=MEDIA_TYPE)
 
 
 async def report(_: object, error: Exception) -> JSONResponse:
-    """The problem that a fault is, for FastAPI's `exception_handlers=`."""
-    if isinstance(error, GenlabError):  # without a status: a faulty file, which the line names
+    """Turn an exception into the response of a problem, for FastAPI's `exception_handlers=`."""
+    if isinstance(error, GenlabError):  # 409: a faulty file, which the line names
         return problem(getattr(error, "status", 409), str(error))
     if isinstance(error, RequestValidationError):
         fault, *others = error.errors()
-        where = ".".join(str(part) for part in fault["loc"])
+        location = ".".join(map(str, fault["loc"]))
         more = f" (and {len(others)} more)" if others else ""
-        return problem(422, f"{where}: {fault['msg']}{more}")
+        return problem(422, f"{location}: {fault['msg']}{more}")
     if isinstance(error, HTTPException):
         return problem(error.status_code, str(error.detail), error.headers)
     # A bug: its traceback is for the server's log, not for the client.

@@ -1,9 +1,9 @@
-"""Proxies in front of the server: public hosts, and what a named proxy reports.
+"""Proxies in front of the server: public hosts, and headers of trusted proxies.
 
-A proxy may pass `Host` on or replace it by the address it connects to, and may report scheme and
-host of a request in `X-Forwarded-Proto` and `-Host`, or in `Forwarded` (RFC 7239). Anybody can send
-such headers: they count from the addresses of `GENLAB_PROXIES` alone. A client's address, which
-they report as well, decides nothing: behind a proxy everybody needs the token.
+A proxy may pass `Host` on or replace it by the address to which it connects, and may report scheme
+and host of a request in `X-Forwarded-Proto` and `-Host`, or in `Forwarded` (RFC 7239). Anybody can
+send such headers: only those from the addresses of `GENLAB_PROXIES` count. The client's address,
+which they report as well, is ignored: behind a proxy everybody needs the token.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PAIR = re.compile(r'(proto|host)="?([^";,\s]*)', re.IGNORECASE)
 
 
 def read_hosts() -> frozenset[str]:
-    """Public hosts of GENLAB_HOSTS: names, with a port where a browser shows one.
+    """Read the public hosts of GENLAB_HOSTS: names, with a port if a browser shows one.
 
-    Raises a `GenlabError` for what is none, such as an address with its scheme.
+    Raises a `GenlabError` for any other text, such as an address with its scheme.
     """
     hosts = frozenset(_read_list("GENLAB_HOSTS"))
     for host in sorted(hosts):
@@ -43,7 +43,10 @@ def read_hosts() -> frozenset[str]:
 
 
 def read_proxies() -> tuple[Network, ...]:
-    """Addresses and networks of GENLAB_PROXIES. Raises a `GenlabError` for what is neither."""
+    """Read the addresses and networks of GENLAB_PROXIES.
+
+    Raises a `GenlabError` for any other text.
+    """
     try:
         return tuple(ipaddress.ip_network(name) for name in _read_list("GENLAB_PROXIES"))
     except ValueError as error:
@@ -58,26 +61,28 @@ def _read_list(variable: str) -> list[str]:
 
 
 def is_forwarded(headers: Headers) -> bool:
-    """Whether a proxy says that it passes this request on for somebody else."""
+    """Whether headers say that a proxy forwards this request."""
     return any(name in ("forwarded", "x-real-ip") or "x-forwarded-" in name for name in headers)
 
 
 def read_forwarded(scope: Scope, proxies: Collection[Network]) -> dict[str, str]:
-    """`host` and `proto` that a named proxy reports of a request; empty from anybody else."""
+    """Read `host` and `proto` from the headers of a trusted proxy; empty for other clients."""
     if not any(_peer(scope) in network for network in proxies):
         return {}
     headers = Headers(scope=scope)
     reported = dict(_PAIR.findall(headers.get("forwarded", "").lower().rpartition(",")[2]))
     for key in ("proto", "host"):
         value = headers.get(f"x-forwarded-{key}", "")
-        reported |= {key: value.rpartition(",")[2].strip().lower()} if value else {}
+        if value:
+            reported[key] = value.rpartition(",")[2].strip().lower()
     return {key: value for key, value in reported.items() if value}
 
 
 def _peer(scope: Scope) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Address that is connected; one that means nothing where it is none.
+    """Return the address of the connection's other end, an unspecified one if it is not known.
 
-    uvicorn puts the client's address in its place, with port 0, where this machine forwards one.
+    If a proxy on this machine reports the client's address, uvicorn puts that in place of the
+    proxy's, with port 0.
     """
     address, port = scope.get("client") or ("", 1)
     try:
@@ -87,7 +92,7 @@ def _peer(scope: Scope) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def set_public(scope: Scope, host: str, proto: str) -> None:
-    """Make a request say the host, and the scheme where one is reported, that a browser sees.
+    """Set a request's host, and its scheme if one was reported, to those that the browser uses.
 
     Streamlit compares `Host` with `Origin`, too.
     """

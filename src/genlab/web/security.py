@@ -1,12 +1,11 @@
 """Checks of every request before a page or route sees it.
 
-- `Host` must be this machine's, or one of `GENLAB_HOSTS`. `Origin`, where there is one, must be the
-  same host, or one of `GENLAB_HOSTS` where a proxy replaces `Host`, for WebSockets too; other sites
-  cannot embed or fetch what is under `/api` and `/runs`.
+- `Host` must be this machine's, or one of `GENLAB_HOSTS`. `Origin`, if present, must be the same
+  host, or one of `GENLAB_HOSTS` if a proxy replaces `Host`; also for WebSockets. Other sites cannot
+  embed or fetch anything under `/api` and `/runs`.
 - Other machines need a token (`GENLAB_TOKEN`): as `Authorization: Bearer …`, or once as `?token=…`
-  in the browser, which keeps it as a cookie. Where it is set, everybody needs it. Behind a proxy
-  everybody comes from this machine: `GENLAB_HOSTS`, and a request that a proxy says it forwards,
-  take a token.
+  in the browser, which keeps it as a cookie. If it is set, everybody needs it. Behind a proxy all
+  requests come from this machine, so `GENLAB_HOSTS` and forwarded requests require a token.
 - A rater's token (`GENLAB_RATER_TOKEN`) opens the page Rate, its images and `POST /api/rate`;
   everything else answers 403.
 - A token is removed from the address before anything else reads it, so that no log contains it.
@@ -77,10 +76,11 @@ Role = Literal["all", "rater"]
 
 @dataclass(frozen=True)
 class Access:
-    """Who is let in.
+    """Hosts, tokens and proxies that are accepted.
 
-    hosts: public ones, beside loopback; tokens: "" is none, for loopback alone; proxies: whose
-    reports of host and scheme count. Raises a `GenlabError` where what takes a token has none.
+    hosts: public ones, in addition to loopback; token, rater_token: "" for none, which allows
+    loopback only; proxies: trusted to report host and scheme. Raises a `GenlabError` if a value
+    requires a token and there is none.
     """
 
     hosts: frozenset[str] = frozenset()
@@ -114,24 +114,23 @@ class Access:
         return cls(read_hosts(), token, rater_token, read_proxies())
 
     def role_of(self, offered: Sequence[str]) -> Role | None:
-        """What the holder of one of these tokens may do; without tokens, everything."""
-        if not self.token:
+        """Return the role of a client that offers these tokens, None if none of them is valid."""
+        if not self.token:  # everybody on this machine may see everything
             return "all"
-        tokens: dict[Role, str] = {"all": self.token, "rater": self.rater_token}
-        for role, token in tokens.items():
-            for one in offered if token else ():
-                if hmac.compare_digest(one.encode("utf-8", "replace"), token.encode()):
-                    return role
+        if _is_offered(self.token, offered):
+            return "all"
+        if self.rater_token and _is_offered(self.rater_token, offered):
+            return "rater"
         return None
 
     def check(self, scope: Scope) -> None:
-        """Raise a `Refusal` where a request may not come in, its token aside.
+        """Raise a `Refusal` unless a request may come in; its token is checked elsewhere.
 
-        One that may come in says afterwards, in place, the host that the browser knows.
+        Sets the host of an accepted request, in place, to the one that the browser uses.
         """
         headers = Headers(scope=scope)
         reported = read_forwarded(scope, self.proxies)
-        host = reported.get("host") or ",".join(headers.getlist("host")).lower()  # two are none
+        host = reported.get("host") or ",".join(headers.getlist("host")).lower()  # two: invalid
         if _name(host) not in LOOPBACK | {_name(public) for public in self.hosts}:
             fix = f"to allow it, {_describe_setting(host, 'your.host')} where it is served"
             raise Refusal(403, f"the Host of this request is not this server's; {fix}")
@@ -142,8 +141,12 @@ class Access:
                 fix = f"if a proxy replaces Host, {_describe_setting(host, 'its.public.host')}"
                 raise Refusal(403, f"the Origin of this request is another site; {fix}")
         if _is_ours(scope) and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            opened = scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate"
-            if not opened or headers.get("sec-fetch-dest") != "document":
+            is_link = (
+                scope.get("method") == "GET"
+                and headers.get("sec-fetch-mode") == "navigate"
+                and headers.get("sec-fetch-dest") == "document"
+            )
+            if not is_link:
                 raise Refusal(403, "another site asks for this; open it here instead")
         if not self.hosts and is_forwarded(headers):
             public = headers.get("x-forwarded-host", "").lower()
@@ -156,23 +159,27 @@ class Access:
         set_public(scope, host, reported.get("proto", ""))
 
 
+def _is_offered(token: str, offered: Sequence[str]) -> bool:
+    """Compare in constant time, so that response times reveal nothing about the token."""
+    return any(
+        hmac.compare_digest(text.encode("utf-8", "replace"), token.encode()) for text in offered
+    )
+
+
 def _name(host: str) -> str:
-    """The name of a host, without its port; empty where it is no host."""
-    named = HOST.fullmatch(host)
-    return named[1].strip("[].") if named else ""
+    """Return the name of a host without its port; "" if the text is no host."""
+    match = HOST.fullmatch(host)
+    return match[1].strip("[].") if match else ""
 
 
 def _describe_setting(host: str, example: str) -> str:
-    """What to set so that a host is one of the server's; example: in place of what is no host."""
+    """Name the settings that allow a host; example: replaces a text that is no host."""
     return f"set GENLAB_HOSTS={host if HOST.fullmatch(host) else example} and GENLAB_TOKEN"
 
 
 def sees_all(headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
-    """Whether the browser of a page's session has the token that opens every page, or needs none.
-
-    The middleware has let its connection in, perhaps with a rater's token.
-    """
-    return Access.from_environment().role_of(_kept_tokens(headers, cookies)) == "all"
+    """Whether a client may see every page; a rater's token opens only the page Rate."""
+    return Access.from_environment().role_of(_read_tokens(headers, cookies)) == "all"
 
 
 class Security:
@@ -185,8 +192,9 @@ class Security:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
-        brought, ours = _take_token(scope), _is_ours(scope)
-        asked = HTTPConnection(scope)
+        query_token = _take_token(scope)
+        ours = _is_ours(scope)
+        connection = HTTPConnection(scope)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -197,53 +205,55 @@ class Security:
 
         try:
             self.access.check(scope)
-            role = self.access.role_of([*_kept_tokens(asked.headers, asked.cookies), brought])
+            tokens = _read_tokens(connection.headers, connection.cookies)
+            role = self.access.role_of([*tokens, query_token])
             if role is None:
                 raise Refusal(401, "a token is missing or wrong; open the address with ?token=…")
             if role == "rater" and not _is_for_raters(scope):
                 raise Refusal(403, "this token is for rating alone")
             if ours and not scope["path"].isprintable():
-                raise Refusal(404, "no address of ours holds such characters")  # nor any route
+                raise Refusal(404, "no address of this server has such characters")
             if scope["type"] == "http" and ours:
                 receive = await _read_body(scope, receive)
         except Refusal as refusal:
             headers = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-            # What is left of a body must not be taken for the next request.
+            # The rest of a body must not be taken for the next request.
             headers |= {"Connection": "close"} if refusal.status in (408, 413) else {}
             return await problem(refusal.status, str(refusal), headers)(scope, receive, answer)
-        kept = self.access.token and self.access.role_of([brought])
-        if kept and scope.get("method") == "GET" and not ours:
-            return await _keep_token(scope, brought)(scope, receive, send)
+        valid = self.access.token and self.access.role_of([query_token])
+        if valid and scope.get("method") == "GET" and not ours:
+            return await _set_cookie(scope, query_token)(scope, receive, send)
         await self.app(scope, receive, answer)
 
 
-def _keep_token(scope: Scope, token: str) -> Response:
+def _set_cookie(scope: Scope, token: str) -> Response:
     """Redirect the browser to the same address without the token, which becomes a cookie."""
-    kept = scope["query_string"].decode("ascii")
+    query = scope["query_string"].decode("ascii")
     # One slash: a path that begins with two would be the address of another server.
-    target = "/" + scope["path"].lstrip("/\\") + ("?" + kept if kept else "")
+    target = "/" + scope["path"].lstrip("/\\") + ("?" + query if query else "")
     response = RedirectResponse(target, 303)
     secure = scope.get("scheme") == "https"
     response.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=secure)
     return response
 
 
-def _kept_tokens(headers: Mapping[str, str], cookies: Mapping[str, str]) -> list[str]:
+def _read_tokens(headers: Mapping[str, str], cookies: Mapping[str, str]) -> list[str]:
     scheme, _, bearer = headers.get("authorization", "").partition(" ")
     return [bearer.strip() if scheme.lower() == "bearer" else "", cookies.get(COOKIE, "")]
 
 
 def _take_token(scope: Scope) -> str:
-    """Take `?token=` out of the address, in place: servers log the same `scope` at the end.
+    """Remove `?token=` from the address, in place: servers log the same `scope` at the end.
 
-    Returns the first one, "" where there is none.
+    Returns the first token, "" if there is none.
     """
     pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    brought = [value for key, value in pairs if key == "token"]
-    if brought:
-        kept = [(key, value) for key, value in pairs if key != "token"]
-        scope["query_string"] = urlencode(kept).encode("ascii")
-    return brought[0] if brought else ""
+    tokens: list[str] = [value for key, value in pairs if key == "token"]
+    if not tokens:
+        return ""
+    rest = [(key, value) for key, value in pairs if key != "token"]
+    scope["query_string"] = urlencode(rest).encode("ascii")
+    return tokens[0]
 
 
 def _is_for_raters(scope: Scope) -> bool:
@@ -251,8 +261,9 @@ def _is_for_raters(scope: Scope) -> bool:
         return bool(scope["path"].startswith("/_stcore/"))
     if scope["method"] == "POST" and scope["path"] == "/api/rate":
         return True
-    reading = scope["method"] in ("GET", "HEAD")  # Streamlit would keep an upload in memory
-    return reading and RATER_PATHS.fullmatch(scope["path"]) is not None
+    if scope["method"] not in ("GET", "HEAD"):  # Streamlit would hold an upload in memory
+        return False
+    return RATER_PATHS.fullmatch(scope["path"]) is not None
 
 
 def _is_ours(scope: Scope) -> bool:
@@ -262,7 +273,7 @@ def _is_ours(scope: Scope) -> bool:
 def _is_loopback(scope: Scope) -> bool:
     client = scope.get("client")
     if not client:
-        return True  # a socket of the file system: its rights decide
+        return True  # a Unix socket: its file permissions decide
     try:
         return ipaddress.ip_address(client[0]).is_loopback
     except ValueError:
@@ -270,16 +281,20 @@ def _is_loopback(scope: Scope) -> bool:
 
 
 async def _read_body(scope: Scope, receive: Receive) -> Receive:
-    """Read the whole body; returns what hands it on. Raises a `Refusal` where it is too long."""
+    """Read the whole body; returns a `Receive` that yields it.
+
+    Raises a `Refusal` if the body is too long or takes too long.
+    """
     upload = scope["method"] == "POST" and scope["path"] == UPLOAD
-    most, seconds = (MAX_UPLOAD, UPLOAD_SECONDS) if upload else (MAX_BODY, BODY_SECONDS)
+    limit = MAX_UPLOAD if upload else MAX_BODY
+    seconds = UPLOAD_SECONDS if upload else BODY_SECONDS
     body = bytearray()
 
     async def read() -> None:
         async for chunk in Request(scope, receive).stream():
             body.extend(chunk)
-            if len(body) > most:
-                raise Refusal(413, f"a body may have {most} bytes")
+            if len(body) > limit:
+                raise Refusal(413, f"a body may have {limit} bytes")
 
     try:
         await asyncio.wait_for(read(), seconds)
@@ -287,9 +302,9 @@ async def _read_body(scope: Scope, receive: Receive) -> Receive:
         raise Refusal(408, f"the body took over {seconds:g} seconds") from error
     except ClientDisconnect as error:
         raise Refusal(400, "the request ended before its body") from error
-    whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+    messages = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
-    async def hand_on() -> Message:
-        return whole.pop() if whole else await receive()
+    async def receive_body() -> Message:
+        return messages.pop() if messages else await receive()
 
-    return hand_on
+    return receive_body

@@ -1,4 +1,4 @@
-"""Charts as Vega-Lite specifications; the theme of the page colours the marks."""
+"""Charts as Vega-Lite specifications, coloured by the page's theme."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,10 @@ DECADES = [10.0**power for power in range(-12, 13)]
 def draw(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False) -> None:
     """Draw curves by name in one chart, (x, value) each. log: use a log scale."""
     spec = lines(curves, title, x=x, log=log)
-    # Streamlit's own text has too little contrast.
-    ink, muted = (look.INKS[name][st.context.theme.type == "dark"] for name in ("ink", "muted"))
+    # The contrast of Streamlit's default text is too low.
+    theme = 1 if st.context.theme.type == "dark" else 0
+    ink = look.INKS["ink"][theme]
+    muted = look.INKS["muted"][theme]
     text = {"labelColor": muted, "titleColor": muted}
     heading = {"color": ink, "anchor": "start", "fontSize": 13}
     spec["padding"] = {"right": 14}  # room for half of an axis's last label
@@ -28,44 +30,44 @@ def draw(curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: boo
 def lines(
     curves: Mapping[str, Points], title: str, *, x: str = "epoch", log: bool = False
 ) -> dict[str, Any]:
-    """The chart of `draw`, described in words: where each curve begins and ends.
+    """Make the specification of a chart, whose description says where each curve begins and ends.
 
-    What cannot be drawn is left out; on a log scale that is every value of 0 or below. Values
-    within one decade, of which a log scale would show no tick, have a linear one.
+    Values that cannot be drawn are left out: infinite ones and, on a log scale, those <= 0. Values
+    within one decade get a linear scale, since a log scale would show no tick.
     """
     curves = {name: points for name, points in curves.items() if points}
-    above = [value for points in curves.values() for _, value in points if 0 < value < math.inf]
-    log = log and bool(above) and max(above) >= 10 * min(above)
+    positive = [value for points in curves.values() for _, value in points if 0 < value < math.inf]
+    log = log and bool(positive) and max(positive) >= 10 * min(positive)
     values = [
-        {"run": name, x: at, "value": value}
+        {"run": name, x: position, "value": value}
         for name, points in curves.items()
-        for at, value in points
+        for position, value in points
         if math.isfinite(value) and (value > 0 or not log)
     ]
-    described = [
+    descriptions = [
         f"{name} from {points[0][1]:.4g} at {x} {points[0][0]:g}"
         f" to {points[-1][1]:.4g} at {x} {points[-1][0]:g}"
         for name, points in curves.items()
     ]
-    # Left to itself, Vega draws a tick for every digit where there are few decades, and rounds
-    # labels to the digits in which ticks differ: -500 would be -5e+2.
+    # By default, Vega draws a tick for every digit if there are few decades, and rounds labels to
+    # the digits in which ticks differ: -500 would be -5e+2.
     ticks = {"values": DECADES, "labelOverlap": True} if log else {"tickCount": 4}
     scale = {"type": "log"} if log else {"zero": False}
     y = {"scale": scale, "axis": {**ticks, "format": ".6~g"}}
-    # Circles in dashes would look like flowers.
-    shown = {"orient": "top", "columns": 4, "title": None, "symbolType": "stroke"}
-    legend = shown if len(curves) > 1 else None
+    legend = None
+    if len(curves) > 1:  # strokes: dashed circles would look like flowers
+        legend = {"orient": "top", "columns": 4, "title": None, "symbolType": "stroke"}
     run = {"field": "run", "legend": legend, "scale": {"domain": list(curves)}}
     return {
         "data": {"values": values},
         "height": 290 if legend else 230,
         "title": title,
-        "description": f"{title}: {'; '.join(described)}",
+        "description": f"{title}: {'; '.join(descriptions)}",
         "mark": {"type": "line", "point": len(values) <= 2 * len(curves), "tooltip": True},
         "encoding": {
             "x": {"field": x, "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"}},
             "y": {"field": "value", "type": "quantitative", "title": None, **y},
             "color": run,
-            "strokeDash": run,  # curves differ without their colours, too
+            "strokeDash": run,  # curves can be told apart without colours, too
         },
     }

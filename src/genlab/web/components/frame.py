@@ -1,4 +1,4 @@
-"""What pages share: choices, tables, what visitors said, errors as sentences."""
+"""Parts of all pages: choices, tables, remembered choices, errors as sentences."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from genlab.core.errors import GenlabError, describe_os_error
 from genlab.core.params import Params, load_params
 from genlab.evaluation.reports import formats
 from genlab.web.components.escape import label, line
-from genlab.web.files import fresh
+from genlab.web.files import cache_by_file
 
 STATES = {
     "passed": "green", "met": "green", "stretch target met": "green", "up to date": "green",
@@ -30,7 +30,7 @@ XSRF_COOKIE = "_streamlit_xsrf"
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def show_errors() -> Iterator[None]:
     """Show an error of the block as a sentence; the page continues after the block."""
     try:
         yield
@@ -42,59 +42,62 @@ def sentences() -> Iterator[None]:
 
 
 def choose(name: str, options: Sequence[str], key: str) -> str:
-    """One of a few options, kept in the page's address."""
+    """Let the visitor choose one of a few options; the choice is kept in the page's address."""
     return st.segmented_control(
         name, options, default=options[0], required=True, key=key, bind="query-params"
     )
 
 
 def choose_dataset() -> str:
-    """One of the pipeline's datasets."""
+    """Let the visitor choose one of the pipeline's datasets."""
     return choose("Dataset", list(params().datasets), "dataset")
 
 
-def distinct(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels of options by their keys, each once: Streamlit tells options apart by their labels."""
+def make_unique(labels: Mapping[str, str]) -> dict[str, str]:
+    """Shorten labels of options and append the key to duplicates.
+
+    Streamlit identifies options by their labels.
+    """
     short = {key: line(text, 80) for key, text in labels.items()}
     counts = Counter(short.values())
     return {key: text if counts[text] == 1 else f"{text}, {key}" for key, text in short.items()}
 
 
-def table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> None:
-    """Rows as a table: known states as badges, all other values as escaped text."""
+def show_table(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, caption: str) -> None:
+    """Show rows as a table: states as badges, all other values as escaped text."""
     st.caption(label(caption))
-    shown = pd.DataFrame(rows, dtype=object).map(format_cell)
-    shown.columns = [label(formats.to_heading(column)) for column in shown.columns]
-    st.table(shown, hide_index=True, alt=caption)
+    cells = pd.DataFrame(rows, dtype=object).map(format_cell)
+    cells.columns = [label(formats.to_heading(column)) for column in cells.columns]
+    st.table(cells, hide_index=True, alt=caption)
 
 
-def format_cell(found: Any) -> str:
-    """A value of a table as Markdown."""
-    text = formats.format_value(found)
+def format_cell(value: Any) -> str:
+    """Format a value of a table as Markdown."""
+    text = formats.format_value(value)
     return f":{STATES[text]}-badge[{text}]" if text in STATES else label(text)
 
 
-def remembered(name: str) -> str:
-    """What the address says of `name`, else what was said last in this session."""
+def recall(name: str) -> str:
+    """Return the value of `name` in the address, else the last one of this session, else ""."""
     return str(st.query_params.get(name) or st.session_state.get(f"said_{name}", ""))
 
 
-def remember(name: str, said: str) -> None:
-    """Keep it in the address, and for the session's other pages; "" forgets it."""
-    st.session_state[f"said_{name}"] = said
-    if said:
-        st.query_params[name] = said
+def remember(name: str, value: str) -> None:
+    """Save a value in the address, and for the session's other pages; "" deletes it."""
+    st.session_state[f"said_{name}"] = value
+    if value:
+        st.query_params[name] = value
     else:
         st.query_params.pop(name, None)
 
 
 def ask_rater() -> str:
-    """The name that ratings are saved with, asked once; a guest's where none is given.
+    """Ask for the name that is saved with ratings; an empty one becomes a guest's.
 
-    Raises a GenlabError of one line for a name that no rating can be saved with.
+    Raises a GenlabError of one line for a name that cannot be saved.
     """
     name = st.text_input(
-        "Your name (saved with your ratings)", remembered("rater"), MAX_RATER, key="rater",
+        "Your name (saved with your ratings)", recall("rater"), MAX_RATER, key="rater",
         placeholder="a guest", width=280,
     ).strip()  # fmt: skip
     try:
@@ -108,22 +111,25 @@ def ask_rater() -> str:
 
 
 def _find_browser() -> str:
-    """What distinguishes this browser's session from others; "" where it has no cookies.
+    """Return a secret that identifies the browser's session; "" if it has no cookies.
 
-    Streamlit gives each browser a cookie against forged requests: 2|mask|masked secret|time, whose
-    mask is another one at each visit.
+    It is that of Streamlit's cookie against forged requests, 2|mask|masked secret|time, whose mask
+    changes at each visit.
     """
-    _, mask, masked, *_ = (*str(st.context.cookies.get(XSRF_COOKIE, "")).split("|"), "", "", "")
+    fields = str(st.context.cookies.get(XSRF_COOKIE, "")).split("|")
+    if len(fields) < 3:
+        return ""
     try:
-        pairs = zip(bytes.fromhex(masked), cycle(bytes.fromhex(mask)))
+        mask = bytes.fromhex(fields[1])
+        masked = bytes.fromhex(fields[2])
     except ValueError:
         return ""
-    return bytes(byte ^ key for byte, key in pairs).hex()
+    return bytes(byte ^ key for byte, key in zip(masked, cycle(mask))).hex()
 
 
-_load_params = fresh(load_params)
+_load_params = cache_by_file(load_params)
 
 
 def params() -> Params:
-    """The params of the pipeline. Raises a GenlabError of one line."""
+    """Return the params of the pipeline. Raises a GenlabError of one line if they are faulty."""
     return _load_params(Path("params.yaml"))

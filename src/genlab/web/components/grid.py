@@ -12,7 +12,7 @@ from genlab.benchmark.store.items import FINISHED, STATUSES, ItemResult
 from genlab.benchmark.store.repository import Store
 from genlab.core.errors import GenlabError
 from genlab.web.components.escape import line, text
-from genlab.web.files import stamp
+from genlab.web.files import file_version
 from genlab.web.images import case_image_url
 
 STATUS = {"generating": "generating…", "generated": "waits for its score", "evaluating": "scoring…"}
@@ -22,23 +22,26 @@ def picture(url: str, name: str) -> str:
     return f'<img src="{escape(url)}" alt="{escape(line(name))}">'
 
 
-def read_run_case(store: Store, run_id: str, known: dict[str, Any]) -> Case | str:
-    """The case of a run, or why it cannot be shown: it is gone, or has changed since."""
+def read_run_case(store: Store, run_id: str, facts: dict[str, Any]) -> Case | str:
+    """Read a case of a run; returns a reason instead if it is gone or has changed since.
+
+    facts: the case in `Run.cases`.
+    """
     try:
-        folder = store.case_folder(known)
-        versions = tuple(map(stamp, folder.glob("*")))
-        return _read_case(versions, folder, run_id, known.get("digest", ""))
+        folder = store.case_folder(facts)
+        versions = tuple(map(file_version, folder.glob("*")))
+        return _read_case(versions, folder, run_id, facts.get("digest", ""))
     except (GenlabError, OSError) as fault:
         return str(fault)
 
 
-@lru_cache(maxsize=256)  # a run under way is shown again every moment
+@lru_cache(maxsize=256)  # the page of a run under way is drawn again and again
 def _read_case(_versions: tuple[tuple[str, ...], ...], *of_run: Any) -> Case:
     return load_run_case(*of_run)
 
 
 def case_cell(case: Case | str, name: str = "") -> str:
-    """The template with its avatars, under the case's title or `name`; or why there are none."""
+    """Show a template with its avatars above the case's title or `name`, or why it cannot."""
     if isinstance(case, str):
         fault = f'<span class="b-wait">{text(case, 160)}</span>'
         return f'<figure class="b-cell"><span class="b-frame">{fault}</span></figure>'
@@ -57,7 +60,7 @@ def gallery(cases: Iterable[Case]) -> str:
 
 
 def progress(counts: Mapping[str, int]) -> str:
-    """How far a run is: a bar, and how many items have which status."""
+    """Show the progress of a run: a bar, and the number of items by status."""
     words = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts.get(status))
     ended = sum(counts.get(status, 0) for status in FINISHED)
     total = max(sum(counts.values()), 1)
@@ -66,11 +69,11 @@ def progress(counts: Mapping[str, int]) -> str:
 
 
 def item_cell(item: ItemResult, label: str) -> str:
-    """An item: its image or its state, and its badge."""
+    """Show an item: its image or its status, and its badge."""
     if item.image:
         url = escape(f"/runs/{item.image}")
-        shown = picture(f"/runs/{item.image}?width=320", f"{label} on {item.case_id}")
-        frame = f'<a class="b-frame" href="{url}" target="_blank" rel="noopener">{shown}</a>'
+        image = picture(f"/runs/{item.image}?width=320", f"{label} on {item.case_id}")
+        frame = f'<a class="b-frame" href="{url}" target="_blank" rel="noopener">{image}</a>'
     else:
         words = text(item.failure, 90) if item.failure else STATUS.get(item.status, item.status)
         frame = f'<span class="b-frame"><span class="b-wait">{words}</span></span>'
@@ -84,7 +87,7 @@ def item_cell(item: ItemResult, label: str) -> str:
 
 
 def badge(item: ItemResult) -> str:
-    """The score with its components, or the status and its reason."""
+    """Show an item's score with its components, or its status with the kind of failure."""
     colour = "poor" if item.status == "failed" else grade(item.score)
     if item.score is None:
         kind = f" ({text(item.failure_kind.replace('_', ' '), 40)})" if item.failure_kind else ""

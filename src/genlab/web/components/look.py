@@ -1,4 +1,4 @@
-"""How the pages look: colours of text in two themes, style sheet, pictures of items."""
+"""Appearance of the pages: colours of text in two themes, style sheet, pictures of items."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ from genlab.grids.palette import to_rgb
 Items = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-CELL = 12  # pixels per cell where cells are outlined
+CELL = 12  # pixels per cell of a grid with outlined cells
 
 INKS: Mapping[str, tuple[str, str]] = {
     "ink": ("#22282e", "#e4e8ec"),
@@ -28,8 +28,10 @@ INKS: Mapping[str, tuple[str, str]] = {
 }
 """Colours in the light and the dark theme; as text, the contrast of each is 4.5 or more."""
 
-# Streamlit sets color-scheme on the app, so light-dark() follows its own switch of themes.
-_VARIABLES = "".join(f"--g-{name}:light-dark({','.join(both)});" for name, both in INKS.items())
+# Streamlit sets color-scheme on the app, so light-dark() follows Streamlit's theme.
+_VARIABLES = "".join(
+    f"--g-{name}:light-dark({light},{dark});" for name, (light, dark) in INKS.items()
+)
 
 STYLE = f"""<style>
 .stApp{{{_VARIABLES}}}
@@ -93,13 +95,13 @@ pointer-events:none}}
 
 
 def pixels(item: Items) -> Image.Image:
-    """A grid (h, w) or an image (h, w, 1 or 3) as an RGB image."""
+    """Convert a grid (h, w) or an image (h, w, 1 or 3) to an RGB image."""
     rgb = to_rgb(item) if item.ndim == 2 else item
     return Image.fromarray(np.ascontiguousarray(np.broadcast_to(rgb, (*rgb.shape[:2], 3))))
 
 
 def data_url(image: Image.Image, kind: str = "png") -> str:
-    """The image in an address."""
+    """Encode an image as a data URL."""
     buffer = io.BytesIO()
     image.save(buffer, kind, quality=82)
     return f"data:image/{kind};base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
@@ -108,9 +110,10 @@ def data_url(image: Image.Image, kind: str = "png") -> str:
 def picture(
     item: Items, alt: str, caption: str = "", side: int = 112, outlined: Flags | None = None
 ) -> str:
-    """A grid or an image, `side` CSS pixels wide, with a description; the browser enlarges it.
+    """Show a grid or an image, which the browser enlarges to a width of `side` CSS pixels.
 
-    outlined: cells (h, w) with a white outline, which is no colour of the palette.
+    alt: description; outlined: cells (h, w) that get a white outline, which is no colour of the
+    palette.
     """
     image = pixels(item)
     if outlined is not None:
@@ -127,5 +130,5 @@ def picture(
 
 
 def pictures(figures: Iterable[str]) -> str:
-    """Figures in rows, as many as the page is wide."""
+    """Arrange figures in rows of the page's width."""
     return f'<div class="g-pictures">{"".join(figures)}</div>'

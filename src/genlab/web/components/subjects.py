@@ -1,4 +1,4 @@
-"""Addresses of what people rate; an image's names its content, so that no page names the tool."""
+"""Subjects that people rate, and their addresses, which name the content and never the tool."""
 
 import hashlib
 from contextlib import suppress
@@ -19,21 +19,21 @@ KINDS: dict[Kind, str] = {
 
 
 def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
-    """Samples or reconstructions that stage evaluate kept.
+    """List samples or reconstructions that stage evaluate has written.
 
-    Raises a `GenlabError` that names the command where they are missing.
+    Raises a `GenlabError` that names the command if they are missing.
     """
     key = "samples" if kind == "vae_sample" else "predicted"
-    found = read_evidence(jobs.root, dataset)[key]
+    items = read_evidence(jobs.root, dataset)[key]
     originals = None
     if kind == "reconstruction":
         with suppress(GenlabError):
             originals = load_items(jobs.root / "data" / dataset, "test").items
-            if len(originals) != len(found):  # split again, and not evaluated yet
+            if len(originals) != len(items):  # split again, and not evaluated yet
                 originals = None
     subjects = {}
-    for index, item in enumerate(found[:200]):
-        # The dataset is part of it: the same array of two datasets is two images.
+    for index, item in enumerate(items[:200]):
+        # With the dataset's name: equal arrays of two datasets are two subjects.
         content = f"{dataset} {item.shape} ".encode() + item.tobytes()
         digest = hashlib.sha256(content).hexdigest()
         original = None if originals is None else originals[index]
@@ -42,16 +42,16 @@ def list_dataset(jobs: Jobs, dataset: str, kind: Kind) -> list[Subject]:
 
 
 def image_url(subject: Subject) -> str:
-    """Address of the image to rate."""
+    """Return the address of the image to rate."""
     if subject.pixels is None:
         return f"/api/pictures/{subject.sha256}?width=640"
     return data_url(pixels(subject.pixels))
 
 
 def template_url(subject: Subject, case: Case | str) -> str:
-    """Address of the template, or of the original; "" where there is none.
+    """Return the address of the template or of the original, "" if there is none.
 
-    case: of an image of a run, or why it cannot be shown.
+    case: the case of a run's image, or why it cannot be shown.
     """
     if isinstance(case, Case):
         return case_image_url(case.case_id, "template", "640")

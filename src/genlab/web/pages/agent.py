@@ -1,7 +1,7 @@
-"""The research agent: start, stop and resume a run, follow it, and read its tree of attempts.
+"""The research agent: start, stop, resume and follow a run, and read its tree of attempts.
 
-A run is a separate process, the command line's; endpoint and key come from params.yaml and the
-environment, never from the page: else whoever may open it could have the key sent anywhere.
+A run is a separate process of the command line. Endpoint and key come from params.yaml and the
+environment, never from the page: otherwise a visitor could have the key sent to any address.
 """
 
 import difflib
@@ -24,7 +24,7 @@ from genlab.evaluation.reports.formats import format_number, format_value, to_he
 from genlab.llm.journal import read_entries
 from genlab.web.components import charts, frame
 from genlab.web.components.escape import label
-from genlab.web.files import reading, require
+from genlab.web.files import open_json, require
 
 BACKENDS = ("embedded", "openai", "search")
 MODES = ("loop", "tools")
@@ -39,17 +39,19 @@ LIMITS: dict[str, tuple[str, float, float | None]] = {  # label, minimum and max
 
 
 def build_command(goal: str, options: dict[str, Any], folder: Path) -> list[str]:
-    """Arguments of `genlab` for a run; options: names and values of the command line's."""
-    flags = [part for name, given in options.items() if given not in ("", None)
-             for part in (f"--{name.replace('_', '-')}", str(given))]  # fmt: skip
+    """Build the arguments of `genlab` for a run. options: of the command line, by name."""
+    flags: list[str] = []
+    for name, value in options.items():
+        if value not in ("", None):
+            flags += [f"--{name.replace('_', '-')}", str(value)]
     return ["agent", "run", "--yes", "--workspaces", str(folder), *flags, "--", goal]
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start a run by a command of `genlab`; its log goes to `folder`."""
+    """Start a run by a command of `genlab`, which logs to `folder`."""
     log = folder / "logs" / f"{datetime.now():%Y%m%d_%H%M%S_%f}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    # -P: nothing in the current folder is imported.
+    # -P: modules in the current folder are not imported.
     program = [sys.executable, "-P", "-u", "-m", "genlab.cli"]
     with log.open("wb") as file:
         # A new session: Ctrl-C at the server does not stop the run.
@@ -61,29 +63,29 @@ def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
 
 
 @st.cache_resource
-def started() -> list[subprocess.Popen[bytes]]:
-    """The runs that this server started, for every visitor and after a reload."""
+def processes() -> list[subprocess.Popen[bytes]]:
+    """Runs that this server has started; shared by all visitors and kept after a reload."""
     return []
 
 
-def begin(command: list[str]) -> None:
+def start_once(command: list[str]) -> None:
     """Start a run by a command of `genlab`, unless one is under way."""
-    if any(run.poll() is None for run in started()):
+    if any(process.poll() is None for process in processes()):
         st.warning("A run is under way; stop it first, or wait for its end.")
         return
-    started().append(start(command, FOLDER))
+    processes().append(start(command, FOLDER))
     st.rerun()
 
 
 def show_form() -> None:
-    """The form that starts a run, and the command that does the same."""
+    """Show the form that starts a run, and the equivalent command."""
     params = frame.params().agent
     text = st.text_area("Goal, with the number that decides", params.goal, key="goal", height=80)
     left, middle, right = st.columns(3)
-    usual = BACKENDS.index(params.backend) if params.backend in BACKENDS else 0
+    default = BACKENDS.index(params.backend) if params.backend in BACKENDS else 0
     options: dict[str, Any] = {
         "backend": left.selectbox(
-            "Planner", BACKENDS, usual, key="backend",
+            "Planner", BACKENDS, default, key="backend",
             help="embedded: on this machine; openai: as in params.yaml; search: no language model",
         ),
         "mode": middle.selectbox(
@@ -91,15 +93,16 @@ def show_form() -> None:
             help="loop: a fixed sequence of steps; tools: the planner calls the tools",
         ),
     }  # fmt: skip
-    for place, (name, limits) in zip((right, left, middle, right), LIMITS.items(), strict=True):
-        options[name] = place.number_input(*limits, getattr(params, name), key=name)
-    with frame.sentences():
+    columns = (right, left, middle, right)
+    for column, (name, limits) in zip(columns, LIMITS.items(), strict=True):
+        options[name] = column.number_input(*limits, getattr(params, name), key=name)
+    with frame.show_errors():
         st.caption(label(f"This means: {parse_goal(text).description}"))
     command = build_command(text, options, FOLDER)
     st.code(shlex.join(["genlab", *command]), language=None, wrap_lines=True)
     if st.button("Start or resume", type="primary", key="start"):
-        parse_goal(text)  # a bad one starts nothing
-        begin(command)
+        parse_goal(text)  # raises if the goal is invalid
+        start_once(command)
 
 
 def read_text(path: Path) -> str:
@@ -107,97 +110,107 @@ def read_text(path: Path) -> str:
 
 
 def draw_tree(run: RunRecord) -> str:
-    """The tree of attempts in the DOT language: an arrow from a model to each change of it."""
+    """Draw the tree of attempts in the DOT language, with an arrow from parent to child."""
     lines = [
         'digraph {rankdir=LR bgcolor="transparent"',
         'node [shape=box style="rounded,filled" fontname="sans-serif" fontsize=11]',
     ]
-    for each in run.attempts:
-        mean = each.mean(run.settings.goal.metric)
-        shown, fill = ("failed", "#f4d6d6") if mean is None else (f"{mean:.4g}", "#e8ecf0")
-        fill = "#cfe8d5" if each == run.best else fill
-        text = f"{each.number} {each.kind}\\n{shown}"
-        lines.append(f'{each.number} [label="{text}" fillcolor="{fill}"]')
-        if parent := run.numbers_by_run_id.get(each.parent):
-            lines.append(f"{parent} -> {each.number}")
+    for attempt in run.attempts:
+        mean = attempt.mean(run.settings.goal.metric)
+        value = "failed" if mean is None else f"{mean:.4g}"
+        colour = "#f4d6d6" if mean is None else "#e8ecf0"
+        if attempt == run.best:
+            colour = "#cfe8d5"
+        text = f"{attempt.number} {attempt.kind}\\n{value}"
+        lines.append(f'{attempt.number} [label="{text}" fillcolor="{colour}"]')
+        if parent := run.numbers_by_run_id.get(attempt.parent):
+            lines.append(f"{parent} -> {attempt.number}")
     return "\n".join([*lines, "}"])
 
 
 def show_overview(run: RunRecord) -> None:
-    """Verdict, progress, tree, table, spend."""
+    """Show verdict, progress, tree of attempts, table of attempts, and spend."""
     goal = run.settings.goal
     st.subheader(label(goal.text), anchor=False)
     (st.success if run.verdict == "met" else st.info)(label(run.verdict_text))
     origins = f"planned by {format_counts(run.planned_by)}; code by {format_counts(run.written_by)}"
     st.caption(label(f"{goal.description}; {run.backend}; {origins}"))
-    references = "; ".join(f"{name} {format_number(measured.get(goal.metric))}"
-                           for name, measured in run.references.items())  # fmt: skip
+    references = [f"{name} {format_number(metrics.get(goal.metric))}"
+                  for name, metrics in run.references.items()]  # fmt: skip
     if references:
-        st.caption(label(f"Reference models, same data and judge: {references}"))
+        st.caption(label(f"Reference models, same data and judge: {'; '.join(references)}"))
     if run.attempts:
-        means = [(each.number, each.mean(goal.metric)) for each in run.attempts]
-        curves: dict[str, charts.Points] = {
-            "attempt": [(at, mean) for at, mean in means if mean is not None],
-            "best so far": trace_best(run.attempts, goal),
-            "search alone, best so far": trace_best(run.search, goal),
-            "goal": [(1, goal.threshold), (max(means[-1][0], len(run.search)), goal.threshold)],
-        }
-        charts.draw(curves, METRICS[goal.metric].label, x="attempt")
-        st.graphviz_chart(draw_tree(run), alt="The tree of attempts")
-        table = [
-            {
-                "attempt": each.number,
-                "changes": run.numbers_by_run_id.get(each.parent),
-                "kind": each.kind or "by tools",
-                "model": each.model_name,
-                f"{goal.metric}, per seed": each.format_metric(goal.metric),
-                "parameters": each.parameters,
-                "planned by": each.origin,
-                "code by": each.code_origin,
-                "decision": each.decision or "none",
-            }
-            for each in run.attempts
-        ]
-        st.dataframe(table, hide_index=True)
+        show_attempts(run)
     if run.comparison is not None:
-        same = f"the same {len(run.attempts)} attempts"
-        st.caption(f"Random search with {same}: {run.comparison['conclusion']}.")
+        budget = f"the same {len(run.attempts)} attempts"
+        st.caption(f"Random search with {budget}: {run.comparison['conclusion']}.")
     with st.container(horizontal=True, gap="large"):
-        for name, spent in (run.spend | {"seconds_in_total": run.seconds}).items():
-            st.metric(to_words(name), format_number(spent), width="content")
+        for name, amount in (run.spend | {"seconds_in_total": run.seconds}).items():
+            st.metric(to_words(name), format_number(amount), width="content")
+
+
+def show_attempts(run: RunRecord) -> None:
+    """Show the chart, the tree and the table of all attempts."""
+    goal = run.settings.goal
+    means = [(attempt.number, attempt.mean(goal.metric)) for attempt in run.attempts]
+    last = max(run.attempts[-1].number, len(run.search))
+    curves: dict[str, charts.Points] = {
+        "attempt": [(number, mean) for number, mean in means if mean is not None],
+        "best so far": trace_best(run.attempts, goal),
+        "search alone, best so far": trace_best(run.search, goal),
+        "goal": [(1, goal.threshold), (last, goal.threshold)],
+    }
+    charts.draw(curves, METRICS[goal.metric].label, x="attempt")
+    st.graphviz_chart(draw_tree(run), alt="The tree of attempts")
+    table = [
+        {
+            "attempt": attempt.number,
+            "changes": run.numbers_by_run_id.get(attempt.parent),
+            "kind": attempt.kind or "by tools",
+            "model": attempt.model_name,
+            f"{goal.metric}, per seed": attempt.format_metric(goal.metric),
+            "parameters": attempt.parameters,
+            "planned by": attempt.origin,
+            "code by": attempt.code_origin,
+            "decision": attempt.decision or "none",
+        }
+        for attempt in run.attempts
+    ]
+    st.dataframe(table, hide_index=True)
 
 
 def show_attempt(run: RunRecord) -> None:
-    """One attempt: its decision, numbers, code, difference to its parent, and summary."""
-    by_number = {each.number: each for each in run.attempts}
-    best = run.best.number if run.best else [*by_number][-1]
+    """Show one attempt: decision, numbers, code, difference to its parent, and summary."""
+    by_number = {attempt.number: attempt for attempt in run.attempts}
+    numbers = list(by_number)
+    best = run.best.number if run.best else numbers[-1]
     chosen = st.selectbox(
-        "Attempt", [*by_number], [*by_number].index(best), key="attempt", bind="query-params",
-        format_func=lambda each: f"{each}, the best one" if each == best else str(each),
+        "Attempt", numbers, numbers.index(best), key="attempt", bind="query-params",
+        format_func=lambda number: f"{number}, the best one" if number == best else str(number),
     )  # fmt: skip
     attempt = by_number[chosen]
     folder = run.workspace.root / attempt.experiment_dir
     source = read_text(folder / CODE)
     names = ["Decision", "Numbers", "Code", "Difference", "Config", "Summary"]
-    decision, measured, code, difference, config, summary = st.tabs(names)
+    decision, measurements, code, difference, config, summary = st.tabs(names)
     with decision:
         for name in REMARKS:
             if remark := getattr(attempt, name):
                 st.caption(to_heading(name))
                 st.text(format_value(remark))
-    with measured:
+    with measurements:
         if attempt.seeds:
-            rows = [{"seed": each["seed"], **each["metrics"], "train loss": each["train_loss"],
-                     "seconds": each["seconds"], "cut by the clock": each.get("cut", False)}
-                    for each in attempt.seeds]  # fmt: skip
-            frame.table(rows, "numbers per seed")
+            rows = [{"seed": seed["seed"], **seed["metrics"], "train loss": seed["train_loss"],
+                     "seconds": seed["seconds"], "cut by the clock": seed.get("cut", False)}
+                    for seed in attempt.seeds]  # fmt: skip
+            frame.show_table(rows, "numbers per seed")
             curves: dict[str, charts.Points] = {
-                f"seed {each['seed']}": list(enumerate(each.get("curve") or [], 1))
-                for each in attempt.seeds
+                f"seed {seed['seed']}": list(enumerate(seed.get("curve") or [], 1))
+                for seed in attempt.seeds
             }
             charts.draw(curves, "training loss", x="point")
         else:
-            st.caption("No number: it failed.")
+            st.caption("No numbers: the attempt failed.")
     code.caption(f"written by {attempt.code_origin or 'nobody'}")
     code.code(source or "not written", language="python", line_numbers=True)
     if parent := by_number.get(run.numbers_by_run_id.get(attempt.parent, 0)):
@@ -210,22 +223,22 @@ def show_attempt(run: RunRecord) -> None:
     else:
         difference.caption("A draft: it has no parent.")
     config.code(read_text(folder / CONFIG_FILE) or "not written", language="yaml")
-    with summary, frame.sentences(), reading(folder / SUMMARY, RESUME) as found:
-        frame.table(found.get("layers") or [], "layers")
-        if analysis := found.get("analysis"):
-            st.caption("What the tools' language model says of it")
+    with summary, frame.show_errors(), open_json(folder / SUMMARY, RESUME) as content:
+        frame.show_table(content.get("layers") or [], "layers")
+        if analysis := content.get("analysis"):
+            st.caption("The language model's analysis")
             st.text(format_value(analysis))
 
 
 def show_transcript(path: Path) -> None:
-    entries = [each for each in read_entries(path) if each.kind == "answer"]
+    entries = [entry for entry in read_entries(path) if entry.kind == "answer"]
     if not entries:
         st.caption("No language model was asked.")
         return
     titles = [
-        f"{place}. {each.request.get('role', '')}: {each.value.get('tokens_in', 0):,}"
-        f" + {each.value.get('tokens_out', 0):,} tokens"
-        for place, each in enumerate(entries, 1)
+        f"{number}. {entry.request.get('role', '')}: {entry.value.get('tokens_in', 0):,}"
+        f" + {entry.value.get('tokens_out', 0):,} tokens"
+        for number, entry in enumerate(entries, 1)
     ]
     # One at a time: with tools, each question repeats the conversation before it.
     chosen = entries[titles.index(st.selectbox("Question", titles, key="question"))]
@@ -234,22 +247,22 @@ def show_transcript(path: Path) -> None:
         st.code(str(message.get("content") or ""), language="text", wrap_lines=True)
     st.caption("answer")
     answer = chosen.value
-    shown = answer.get("text") or answer.get("reason") or format_value(answer.get("calls", ""))
-    st.code(shown or "nothing", language="json", wrap_lines=True)
+    text = answer.get("text") or answer.get("reason") or format_value(answer.get("calls", ""))
+    st.code(text or "nothing", language="json", wrap_lines=True)
 
 
 def show_workspace(name: str, *, running: bool) -> None:
-    """The run in a workspace: overview, and when it has ended report, attempts, transcript."""
+    """Show the run of a workspace; after its end also report, attempts and transcript."""
     workspace = Workspace(FOLDER / name)
     if running and not (workspace.experiments / RUN).exists():
-        return  # it has only begun
+        return  # it has just begun
     require(workspace.experiments / RUN, RESUME)
     run = read_run(workspace)
     show_overview(run)
     if running:
         return
     if run.verdict == "unfinished" and st.button("Resume", key="resume"):
-        begin(["agent", "resume", str(workspace.root)])
+        start_once(["agent", "resume", str(workspace.root)])
     if page := read_text(workspace.experiments / PAGE):
         st.download_button("Report as a page", page, f"{name}.html", "text/html", key="report")
     if run.attempts:
@@ -260,32 +273,33 @@ def show_workspace(name: str, *, running: bool) -> None:
 
 
 def follow(running: bool) -> None:
-    """The log of the last run that was started here, and a workspace."""
-    for run in started()[-1:]:
-        if run.poll() is None:
+    """Show the log of the last run that this server started, and a workspace."""
+    for process in processes()[-1:]:
+        if process.poll() is None:
             st.info("A run is under way. This page follows it.")
-            st.button("Stop", key="stop", help="It can be resumed.", on_click=run.terminate)
+            st.button("Stop", key="stop", help="It can be resumed.", on_click=process.terminate)
         elif running:
             st.rerun()  # the whole page
-        elif run.returncode not in (0, -15):
-            st.error("The run ended with an error; the last lines of its log say which.")
+        elif process.returncode not in (0, -15):
+            st.error("The run ended with an error; see the last lines of its log.")
         for log in sorted((FOLDER / "logs").glob("*.log"))[-1:]:
             lines = read_text(log).splitlines()[-12:]
             st.code("\n".join(lines) or "starting", language="text", wrap_lines=True)
-    known = [root.name for root in reversed(list_workspaces(FOLDER))]
-    with frame.sentences():
-        if known:
-            if st.session_state.get("latest", known[0]) != known[0]:  # a run has opened it
-                st.session_state["workspace"] = known[0]
-            st.session_state["latest"] = known[0]
-            name = st.selectbox("Workspace", known, key="workspace", bind="query-params")
+    names = [root.name for root in reversed(list_workspaces(FOLDER))]
+    with frame.show_errors():
+        if names:
+            newest = names[0]
+            if st.session_state.get("latest", newest) != newest:  # a run has created it
+                st.session_state["workspace"] = newest
+            st.session_state["latest"] = newest
+            name = st.selectbox("Workspace", names, key="workspace", bind="query-params")
             show_workspace(name, running=running)
         elif not running:
             st.info("No workspace yet. The form above opens the first one, as does: `genlab agent`")
 
 
 def main() -> None:
-    with st.expander("Start a run", expanded=not list_workspaces(FOLDER)), frame.sentences():
+    with st.expander("Start a run", expanded=not list_workspaces(FOLDER)), frame.show_errors():
         show_form()
-    running = any(run.poll() is None for run in started())
+    running = any(process.poll() is None for process in processes())
     st.fragment(follow, run_every=2 if running else None)(running)

@@ -1,6 +1,6 @@
 """The person-swap benchmark: choose cases and tools, run, follow, compare, report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ from genlab.web.components.frame import (
 )
 from genlab.web.files import cache_by_file
 
-CASES_PER_PAGE, RUNS_PER_PAGE = 12, 50
+CASES_PER_PAGE = 12
+RUNS_PER_PAGE = 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone
 LIVE = st.components.v2.component(
     "genlab_live", js=(Path(grid.__file__).parent / "live.js").read_text(encoding="utf-8")
@@ -52,8 +53,9 @@ SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted":
 
 
 def choose_run() -> None:
-    """Choose cases, tools and options, and start a run."""
-    cases, params = jobs().cases(), jobs().params
+    """Let the visitor choose cases, tools and options, and start a run."""
+    cases = jobs().cases()
+    params = jobs().params
     st.html(grid.gallery(cases))
     runnable, skipped = split_by_consent(cases)
     titles = make_unique({case.case_id: case.title for case in runnable})
@@ -76,8 +78,8 @@ def choose_run() -> None:
     words = f"Run {count} image{'s' * (count != 1)}" if count else "Run"
     words += f", about ${cost:.2f}" if cost else ""
     if st.button(label(words), type="primary", disabled=not count, key="run"):
-        wanted = [case for case in runnable if case.case_id in chosen]
-        run_id = jobs().start(wanted, contenders, int(repeats), ceiling)
+        chosen_cases = [case for case in runnable if case.case_id in chosen]
+        run_id = jobs().start(chosen_cases, contenders, int(repeats), ceiling)
         remember("run", run_id)
         st.rerun()
     if not count:
@@ -85,12 +87,12 @@ def choose_run() -> None:
 
 
 def choose_contenders(params: BenchmarkParams) -> tuple[list[Contender], dict[str, ImageTool]]:
-    """The contenders that take part, and all tools by id.
+    """Let the visitor choose tools and options; returns the contenders, and all tools by id.
 
     Several values of an option, separated by commas, make several contenders.
     """
     tools = jobs().tools()
-    absent = {name: reason for name, tool in tools.items() if (reason := why_unavailable(tool))}
+    reasons = {name: why_unavailable(tool) for name, tool in tools.items()}
 
     def describe(name: str) -> str:
         needs = tools[name].needs
@@ -98,40 +100,47 @@ def choose_contenders(params: BenchmarkParams) -> tuple[list[Contender], dict[st
         sends = ", sends photographs to a service" if needs.network else ""
         return label(f"{line(tools[name].title, 60)}{cost}{sends}", 200)
 
-    available = [name for name in tools if name not in absent]
+    available = [name for name, reason in reasons.items() if not reason]
     chosen = st.pills(
         "Tools", available, selection_mode="multi", format_func=describe, key="tools",
         default=[name for name in params.tools if name in available],
     )  # fmt: skip
-    for name, reason in absent.items():
-        st.caption(label(f"{line(tools[name].title, 60)} is not available: {reason}"))
-    options: dict[str, dict[str, list[str]]] = {name: {} for name in chosen}
-    for name in chosen:
-        if known := tools[name].needs.options:
-            with st.expander(label(f"Options of {name}")):
-                for option, meaning in known.items():
-                    help_text = f"{meaning.help}. Separate several values by commas."
-                    value = st.text_input(
-                        option, _join(params.options.get(name, {}).get(option, [])),
-                        key=f"option-{name}-{option}", help=help_text,
-                    )  # fmt: skip
-                    if values := [part.strip() for part in value.split(",") if part.strip()]:
-                        options[name][option] = values
+    for name, reason in reasons.items():
+        if reason:
+            st.caption(label(f"{line(tools[name].title, 60)} is not available: {reason}"))
+    options = {name: choose_options(tools[name], params.options.get(name, {})) for name in chosen}
     return make_contenders([tools[name] for name in chosen], options), tools
 
 
+def choose_options(tool: ImageTool, defaults: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Let the visitor choose the options of a tool. defaults: values of params.yaml."""
+    chosen: dict[str, list[str]] = {}
+    if not tool.needs.options:
+        return chosen
+    with st.expander(label(f"Options of {tool.tool_id}")):
+        for name, option in tool.needs.options.items():
+            text = st.text_input(
+                name, _join(defaults.get(name, [])), key=f"option-{tool.tool_id}-{name}",
+                help=f"{option.help}. Separate several values by commas.",
+            )  # fmt: skip
+            values = [value.strip() for value in text.split(",") if value.strip()]
+            if values:
+                chosen[name] = values
+    return chosen
+
+
 def _join(values: Any) -> str:
-    """Values of an option in params.yaml, one or a list, as one writes them here."""
+    """Write the value or the list of values of an option in one line."""
     return ", ".join(map(str, values if isinstance(values, list) else [values]))
 
 
 def list_runs() -> None:
-    known = jobs().store.runs()
-    if not known:
+    runs = jobs().store.runs()
+    if not runs:
         st.info("No run yet. Start one here, or with: `genlab benchmark run`")
-    pages = -(-len(known) // RUNS_PER_PAGE)
+    pages = -(-len(runs) // RUNS_PER_PAGE)
     page = st.pagination(pages, key="runs", bind="query-params") if pages > 1 else 1
-    for run in known[(page - 1) * RUNS_PER_PAGE : page * RUNS_PER_PAGE]:
+    for run in runs[(page - 1) * RUNS_PER_PAGE : page * RUNS_PER_PAGE]:
         status, _ = jobs().status(run)
         words = f"{SIGNS[status]} {run.run_id}: {len(run.cases)} cases, {len(run.tools)} contenders"
         if st.button(label(f"{words}, {status}"), key=f"open-{run.run_id}"):
@@ -140,7 +149,7 @@ def list_runs() -> None:
 
 
 def show_run(name: str) -> None:
-    """A run: its state, or its results."""
+    """Show a run: its progress or its results."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("New run", key="new", on_click=remember, args=("run", ""))
         run = jobs().store.run(name)
@@ -148,13 +157,13 @@ def show_run(name: str) -> None:
         st.subheader(f"{SIGNS[status]} Run {label(run.run_id)}", width="content")
         if status == "running":
             ours = jobs().executes(run.run_id)
-            help_text = None if ours else "Another process does this run; end it there."
+            help_text = None if ours else "Another process executes this run; cancel it there."
             if st.button("Cancel", key="cancel", disabled=not ours, help=help_text):
                 jobs().cancel(run.run_id)
         else:
             items = jobs().store.items(run.run_id)
             unfinished = any(item.status != "scored" for item in items)
-            if unfinished and st.button("Resume", key="resume", help="Failed items, too."):
+            if unfinished and st.button("Resume", key="resume", help="Also tries failed items."):
                 jobs().resume(run.run_id, again=True)
                 st.rerun()
             st.link_button("Export report", f"/api/report/{run.run_id}")
@@ -169,11 +178,11 @@ def show_run(name: str) -> None:
 
 @st.fragment
 def follow(run: Run) -> None:
-    """The run under way: the browser follows its events, and asks again for what else changes."""
+    """Show a run under way; the browser follows its events and reruns this fragment."""
     log = jobs().log(run.run_id)
     by_case = group_items(run, log.items)
     st.html(grid.progress(log.counts))
-    # What moves comes first: a long run has more rows than a screen.
+    # Unfinished cases come first: a long run has more rows than fit on a screen.
     order = sorted(by_case, key=lambda case: all(item.finished for item in by_case[case]))
     for case_id in order[:CASES_PER_PAGE]:
         show_case(run, case_id, by_case[case_id])
@@ -187,16 +196,16 @@ def follow(run: Run) -> None:
 
 
 def ignore() -> None:
-    """Streamlit runs the fragment again; there is nothing else to do."""
+    """Do nothing: Streamlit runs the fragment again after the callback."""
 
 
 def read_items(run: Run) -> dict[str, list[ItemResult]]:
-    """Items by case, in the run's order."""
+    """Read the items of a run by case, in the run's order."""
     return group_items(run, jobs().store.items(run.run_id))
 
 
 def group_items(run: Run, items: Sequence[ItemResult]) -> dict[str, list[ItemResult]]:
-    """The items of a run by case, in the run's order."""
+    """Group the items of a run by case, in the run's order."""
     by_case: dict[str, list[ItemResult]] = {case["case_id"]: [] for case in run.cases}
     for item in items:
         by_case[item.case_id].append(item)
@@ -208,57 +217,58 @@ def show_case(
     case_id: str,
     items: list[ItemResult],
     rater: str = "",
-    given: dict[str, int] | None = None,
+    stars: dict[str, int] | None = None,
 ) -> None:
-    """A case beside its items; with a rater, stars to give. given: stars by image."""
-    [known] = [case for case in run.cases if case["case_id"] == case_id]
-    st.markdown(f"##### {label(known.get('title', case_id), 80)}")
+    """Show a case beside its items. rater: can give stars; stars: the rater's, by image."""
+    [facts] = [case for case in run.cases if case["case_id"] == case_id]
+    st.markdown(f"##### {label(facts.get('title', case_id), 80)}")
     with st.container(horizontal=True):
-        case = grid.read_run_case(jobs().store, run.run_id, known)
+        case = grid.read_run_case(jobs().store, run.run_id, facts)
         st.html(grid.case_cell(case, "template"), width=CELL)
         for item in items:
             with st.container(gap="small", width=CELL):
                 st.html(grid.item_cell(item, run.contenders[item.contender].label))
                 if item.image and rater:
-                    give_stars(item, rater, (given or {}).get(item.image_sha256))
+                    ask_for_stars(item, rater, (stars or {}).get(item.image_sha256))
 
 
 def show_grid(run: Run) -> None:
-    """Cases by contenders: images, badges, and stars to give."""
-    name = ask_rater()
-    labels = make_unique({each: kept.label for each, kept in run.contenders.items()})
-    shown = st.multiselect(
+    """Show cases by contenders: images, badges, and stars to give."""
+    rater = ask_rater()
+    contenders = run.contenders.items()
+    labels = make_unique({name: contender.label for name, contender in contenders})
+    chosen = st.multiselect(
         "Contenders", list(labels), list(labels), format_func=lambda n: labels[n], key="shown"
     )
-    ratings = jobs().store.ratings(SUBJECT, rater=name, context="grid")
-    given = {rating.subject_hash: rating.stars for rating in ratings}
+    ratings = jobs().store.ratings(SUBJECT, rater=rater, context="grid")
+    stars = {rating.subject_hash: rating.stars for rating in ratings}
     by_case = {
-        case: [item for item in items if item.contender in shown]
+        case: [item for item in items if item.contender in chosen]
         for case, items in read_items(run).items()
     }
     pages = -(-len(by_case) // CASES_PER_PAGE)
     page = st.pagination(pages, key="page", bind="query-params") if pages > 1 else 1
     for case_id in list(by_case)[(page - 1) * CASES_PER_PAGE : page * CASES_PER_PAGE]:
-        show_case(run, case_id, by_case[case_id], name, given)
+        show_case(run, case_id, by_case[case_id], rater, stars)
     explain([item for items in by_case.values() for item in items], labels)
 
 
-def give_stars(item: ItemResult, name: str, given: int | None) -> None:
-    """Stars of one image, of the context `grid`."""
-    key = f"stars-{item.item_id}-{name}"
+def ask_for_stars(item: ItemResult, rater: str, stars: int | None) -> None:
+    """Let the rater give stars to an image, in the context `grid`. stars: the current ones."""
+    key = f"stars-{item.item_id}-{rater}"
 
-    def keep() -> None:
-        stars = st.session_state[key]
-        number = None if stars is None else stars + 1
+    def save() -> None:
+        index = st.session_state[key]
+        chosen = None if index is None else index + 1
         with show_errors():
-            jobs().store.rate(SUBJECT, item.image_sha256, name, number, "grid")
+            jobs().store.rate(SUBJECT, item.image_sha256, rater, chosen, "grid")
 
-    default = None if given is None else given - 1
-    st.feedback("stars", key=key, default=default, on_change=keep)
+    default = None if stars is None else stars - 1
+    st.feedback("stars", key=key, default=default, on_change=save)
 
 
 def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
-    """The terms of an item's score, each with its overlay."""
+    """Show the terms of an item's score, each with its overlay."""
     scored = {
         item.item_id: line(f"{item.item_id}: {item.case_id}, {labels[item.contender]}")
         for item in items
@@ -270,7 +280,7 @@ def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
         )
         if not st.button("Explain", key="explain", disabled=not scored):
             return
-        from genlab.benchmark.explanations import explain_item, label_term  # it loads dlib
+        from genlab.benchmark.explanations import explain_item, label_term  # imports dlib
 
         for term in explain_item(jobs().store, chosen):
             left, right = st.columns([1, 2])
@@ -280,7 +290,7 @@ def explain(items: list[ItemResult], labels: dict[str, str]) -> None:
 
 
 def compare(run: Run) -> None:
-    """Two images of a case with a divider between them."""
+    """Show two images of a case with a divider between them."""
     by_case = {
         case: {item.contender: item for item in items if item.image and item.repeat == 1}
         for case, items in read_items(run).items()
@@ -291,32 +301,36 @@ def compare(run: Run) -> None:
         return
     images = by_case[st.selectbox("Case", cases, key="case", bind="query-params")]
     labels = make_unique({name: run.contenders[name].label for name in images})
-    shown = ""
-    for index, (place, side) in enumerate(zip(st.columns(2), ("Left", "Right"), strict=True)):
-        name = place.selectbox(
+    pictures = ""
+    for index, (column, side) in enumerate(zip(st.columns(2), ("Left", "Right"), strict=True)):
+        name = column.selectbox(
             side, list(images), index, key=side.lower(), bind="query-params",
-            format_func=lambda each: labels[each],
+            format_func=lambda contender: labels[contender],
         )  # fmt: skip
         url = f"/api/pictures/{images[name].image_sha256}?width=1280"
-        shown += grid.picture(url, labels[name])
+        pictures += grid.picture(url, labels[name])
     cut = st.slider("Divider", 0, 100, 50, format="%d %%", key="cut", width=460)
-    st.html(f'<div class="b-cut" style="--cut:{cut}%">{shown}</div>')
+    st.html(f'<div class="b-cut" style="--cut:{cut}%">{pictures}</div>')
 
 
 @cache_by_file
 def read_standings(
     store: Path, log: Path, run_id: str | None
 ) -> tuple[list[Standing], RaterStatistics]:
-    """Leaderboard and people's answers. store, log: files whose change makes them out of date."""
+    """Compute the leaderboard and statistics of people's answers.
+
+    store, log: the files of the database; when they change, the cached result is outdated.
+    """
     tables = read_tables(jobs().store, run_id)
     return rank_contenders(tables), summarize_raters(tables)
 
 
 def show_ranking(run: Run | None = None) -> None:
-    """The leaderboard of a run, or of all, and what people's answers say about the score."""
+    """Show the leaderboard of a run (None: of all runs), and statistics of people's answers."""
     path = jobs().store.path
+    run_id = run.run_id if run else None
     with st.spinner("Resampling…"):
-        standings, found = read_standings(path, Path(f"{path}-wal"), run.run_id if run else None)
+        standings, raters = read_standings(path, Path(f"{path}-wal"), run_id)
     if not standings:
         st.info("Nothing has been scored yet. Run some cases, or: `genlab benchmark run`")
         return
@@ -324,8 +338,8 @@ def show_ranking(run: Run | None = None) -> None:
     unrated = describe_unrated(jobs().store.items(run.run_id)) if run else []
     for note in (*list_notes(standings), *unrated):
         st.caption(label(note))
-    for name, finding in list_estimates(found).items():
-        st.markdown("- " + label(f"{name}: {describe_estimate(finding)}"))
+    for name, estimate in list_estimates(raters).items():
+        st.markdown("- " + label(f"{name}: {describe_estimate(estimate)}"))
 
 
 def main() -> None:

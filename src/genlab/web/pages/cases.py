@@ -1,4 +1,4 @@
-"""Test cases: a gallery, and a form that makes a case of photographs."""
+"""Test cases: a gallery, and a form that creates a case from photographs."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,21 +21,21 @@ from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.service.rating_session import OUTLINE
 from genlab.web.components import grid
 from genlab.web.components.escape import label, line
-from genlab.web.components.frame import distinct, sentences
+from genlab.web.components.frame import make_unique, show_errors
 
 CONSENT = "All persons shown agree to this use."
 
 
 @st.cache_data(max_entries=8, show_spinner="Looking for faces…")
 def read_template(data: bytes) -> tuple[Image.Image, list[Region]]:
-    """The template at its final size, and its faces from left to right."""
+    """Read a template; returns it at its final size, and its faces from left to right."""
     image = shrink(read_photograph(data, "the template"), TEMPLATE_SIDE)
     return image, find_regions(image)
 
 
 @st.cache_data(max_entries=32, show_spinner="Looking for the face…")
 def read_avatar(data: bytes, name: str) -> Image.Image:
-    """Head and shoulders of the one person in a photograph."""
+    """Crop head and shoulders of the only person in a photograph."""
     return crop_avatar(read_photograph(data, name), name)
 
 
@@ -45,38 +45,41 @@ def upload_image(name: str, key: str) -> UploadedFile | None:
 
 
 def outline(image: Image.Image, regions: Sequence[Region], chosen: Collection[int]) -> Image.Image:
-    """The image with its faces outlined and numbered from 1; chosen ones have a thick line."""
-    drawn = image.copy()
-    pen = ImageDraw.Draw(drawn)
+    """Outline and number faces from 1; chosen ones get a thick line."""
+    drawing = image.copy()
+    pen = ImageDraw.Draw(drawing)
     for number, region in enumerate(regions, 1):
         pen.rectangle(region.box, outline=OUTLINE, width=6 if number in chosen else 2)
-        place, size = (region.left + 6, region.top + 2), max(18, region.height // 4)
-        pen.text(place, str(number), OUTLINE, font_size=size, stroke_width=1, stroke_fill="white")
-    return drawn
+        pen.text(
+            (region.left + 6, region.top + 2), str(number), OUTLINE,
+            font_size=max(18, region.height // 4), stroke_width=1, stroke_fill="white",
+        )  # fmt: skip
+    return drawing
 
 
 def make_case(taken: set[str]) -> None:
-    form = st.session_state.get("saved_cases", 0)  # a saved form gives way to an empty one
+    form = st.session_state.get("saved_cases", 0)  # after saving, new keys make an empty form
     upload = upload_image("Template: the photograph whose people are replaced", f"{form}-template")
     if upload is None:
         st.caption("Drop a JPEG, PNG or WebP. Its metadata is removed.")
         return
-    image, found = read_template(upload.getvalue())
-    if not found:
+    image, faces = read_template(upload.getvalue())
+    if not faces:
         st.error("No face is found in this photograph; choose one with faces from the front.")
         return
-    numbers = list(range(1, len(found) + 1))
-    largest = max(numbers, key=lambda number: found[number - 1].width)
+    numbers = list(range(1, len(faces) + 1))
+    largest = max(numbers, key=lambda number: faces[number - 1].width)
     chosen = st.pills(
         "Persons to replace", numbers, selection_mode="multi", default=[largest],
         key=f"{form}-persons",
     )  # fmt: skip
-    st.image(outline(image, found, chosen), caption="Faces, numbered from the left", width=640)
-    regions, heads = [], []
+    st.image(outline(image, faces, chosen), caption="Faces, numbered from the left", width=640)
+    regions = []
+    heads = []
     for number in sorted(chosen):
-        regions.append(found[number - 1])
+        regions.append(faces[number - 1])
         avatar = upload_image(f"Avatar: who replaces person {number}", f"{form}-avatar-{number}")
-        with sentences():
+        with show_errors():
             if avatar is not None:
                 heads.append(read_avatar(avatar.getvalue(), line(avatar.name)))
                 st.image(heads[-1], caption=f"replaces person {number}", width=120)
@@ -126,21 +129,21 @@ def edit(case: Case, taken: set[str]) -> None:
             report(f"The case is in the bin: {delete_case(case)}")
 
 
-def report(said: str) -> None:
-    """Show the cases again, below a message."""
-    st.session_state["case_message"] = said
+def report(message: str) -> None:
+    """Show the page again, with a message at its top."""
+    st.session_state["case_message"] = message
     st.rerun()
 
 
 def main() -> None:
-    if said := st.session_state.pop("case_message", None):
-        st.success(label(said))
+    if message := st.session_state.pop("case_message", None):
+        st.success(label(message))
     cases: dict[str, Case] = {}
-    with sentences():  # the folder may be empty
+    with show_errors():  # the folder may be empty
         cases = {case.case_id: case for case in jobs().cases()}
     st.html(grid.gallery(cases.values()))
     if cases:
-        titles = distinct({case_id: case.title for case_id, case in cases.items()})
+        titles = make_unique({case_id: case.title for case_id, case in cases.items()})
         name = st.selectbox(
             "Case", list(cases), index=None, placeholder="Choose a case to change", key="chosen",
             format_func=titles.__getitem__,

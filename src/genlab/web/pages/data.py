@@ -1,4 +1,4 @@
-"""The data: items by split and filter, distributions, and a pasted grid parsed into objects."""
+"""The data: items by split and filter, distributions, and the objects of a pasted grid."""
 
 import shlex
 from pathlib import Path
@@ -20,7 +20,7 @@ EXAMPLE = "00000000\n02220300\n00000030\n00000000"
 
 
 def choose_items(data: items.Split) -> items.Indices:
-    """The items that the filters let through."""
+    """Let the visitor set filters; returns the indices of the items that pass."""
     if not data.is_grids:
         names = list(data.parts["class"].cat.categories)
         classes = st.pills("Class", names, selection_mode="multi", key="class", bind="query-params")
@@ -34,42 +34,45 @@ def choose_items(data: items.Split) -> items.Indices:
     colours = middle.multiselect("Colour", COLOUR_NAMES[1:], key="colour", bind="query-params")
     counts = sorted(set(data.counts.tolist()))
     objects = right.multiselect("Objects per grid", counts, key="objects", bind="query-params")
-    wanted = {"colour": colours}
+    values = {"colour": colours}
     if kinds:
-        wanted["kind"] = [to_words(kind) for kind in kinds]
-    return items.choose_items(data, wanted, objects)
+        values["kind"] = [to_words(kind) for kind in kinds]
+    return items.choose_items(data, values, objects)
 
 
 def show_item(data: items.Split, index: int, caption: str, side: int) -> str:
-    """An item as a figure, `side` pixels wide."""
+    """Show an item as a figure, `side` pixels wide."""
     return look.picture(data.items[index], f"{index}: {data.describe(index)}", caption, side)
 
 
 def show_pasted() -> None:
-    """A pasted grid, and the objects that the parser finds in it."""
+    """Show a pasted grid, and the objects that the parser finds in it."""
     from genlab.evaluation.failures.grid_attributes import describe_faults  # imports scipy.stats
 
     left, right = st.columns(2)
-    with left, frame.sentences():
+    with left, frame.show_errors():
         text = st.text_area(
             "Rows of digits 0 to 9, or the JSON rows of an ARC task", EXAMPLE, height=260,
             key="grid", max_chars=items.MAX_TEXT,
         )  # fmt: skip
         grid = items.parse_grid(text)
-        found = find_components(grid[None])
-        valid, stray = len(found.legal), int(found.stray.sum())
-        verdict = f"{'Not valid' if stray or not valid else 'Valid'}: {valid} objects"
+        components = find_components(grid[None])
+        objects = len(components.legal)
+        stray = int(components.stray.sum())
+        valid = objects > 0 and not stray
+        verdict = f"{'Valid' if valid else 'Not valid'}: {objects} objects"
         verdict += f", {stray} stray cells, outlined." if stray else ", no stray cell."
         with right:
-            (st.warning if stray or not valid else st.success)(verdict)
-            st.html(look.picture(grid, verdict, "", 240, found.stray[0] if stray else None))
-            frame.table(items.tabulate(found.legal).drop(columns="item"), "Valid objects")
+            (st.success if valid else st.warning)(verdict)
+            st.html(look.picture(grid, verdict, "", 240, components.stray[0] if stray else None))
+            table = items.tabulate(components.legal).drop(columns="item")
+            frame.show_table(table, "Valid objects")
             for fault in describe_faults(grid):
                 st.write(f"- {fault}")
 
 
 def show_own() -> None:
-    """How a path on this machine is understood, and the command that adds it."""
+    """Show how a path on this machine is read, and the command that adds it."""
     from genlab.core.params.sections import SourceParams
     from genlab.datasets.own import read_source, require_enough
     from genlab.datasets.readers.sheet import draw_sheet
@@ -77,9 +80,9 @@ def show_own() -> None:
     path = st.text_input("Folder, archive or file on this machine", key="own_path").strip()
     name = st.text_input("Name of the dataset", "my_photos", key="own_name").strip()
     if not st.button("Read", key="own_read", disabled=not path):
-        st.caption("All of it is read; nothing is written.")
+        st.caption("All files are read; nothing is written.")
         return
-    with frame.sentences():
+    with frame.show_errors():
         with st.spinner("Reading …"):
             items = read_source(SourceParams(path=path))
         for line in items.describe():
@@ -111,16 +114,18 @@ def main() -> None:
         st.write(f"**{len(chosen):,}** of {len(data):,} items.")
         pages = max(1, -(-len(chosen) // PAGE))
         page = st.number_input("Page", 1, pages, key="page", bind="query-params", width=200)
-        shown = chosen[(page - 1) * PAGE : page * PAGE].tolist()
-        captions = {i: str(i) if data.is_grids else f"{i} · {data.describe(i)}" for i in shown}
-        figures = [show_item(data, index, text, 84) for index, text in captions.items()]
+        figures = []
+        for index in chosen[(page - 1) * PAGE : page * PAGE].tolist():
+            caption = str(index) if data.is_grids else f"{index} · {data.describe(index)}"
+            figures.append(show_item(data, index, caption, 84))
         st.html(look.pictures(figures))
         return
-    first, last = int(chosen[0]) if len(chosen) else 0, len(data) - 1
+    first = int(chosen[0]) if len(chosen) else 0
+    last = len(data) - 1
     index = st.number_input("Item", 0, last, first, key="item", bind="query-params", width=200)
     left, right = st.columns([1, 2])
     left.html(show_item(data, index, data.describe(index), 260))
     if data.is_grids:
         with right:
-            frame.table(data.of(index).drop(columns="item"), f"Objects of grid {index}")
-            st.code(items.to_text(data.items[index]), language=None)
+            frame.show_table(data.of(index).drop(columns="item"), f"Objects of grid {index}")
+            st.code(items.format_grid(data.items[index]), language=None)

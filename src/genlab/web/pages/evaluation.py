@@ -1,10 +1,13 @@
-"""What the model can do: verdict and targets, reconstructions, samplers, latents, neighbours."""
+"""Evaluation of a model: verdict, targets, reconstructions, samplers, latents, neighbours."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import streamlit as st
 
 from genlab.evaluation.reports.formats import format_interval, format_number, to_heading, to_words
@@ -12,13 +15,16 @@ from genlab.evaluation.reports.targets import read_targets
 from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
-from genlab.web.files import reading, require
+from genlab.web.files import open_json, require
+
+if TYPE_CHECKING:  # imports torch
+    from genlab.web.explorer import Explorer
 
 Row = dict[str, Any]
 
 ROOT = Path()
-SHOWN = 24
-# The numbers that say most about a dataset: of its model, and of the picked sampler.
+SHOWN = 24  # samples
+# The most important numbers by family of datasets: of the model, and of the picked sampler.
 NUMBERS = {
     "grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_nats",
               "neg_elbo_over_entropy_bound"),
@@ -34,12 +40,12 @@ SAMPLED = {
 
 
 def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
-    """The verdict, the reasons for it, and the table of its criteria.
+    """Read the verdict, the reasons for it, and the table of its criteria.
 
-    Raises a GenlabError before the first run.
+    Raises a GenlabError if the stage has not run yet.
     """
     columns = ("name", "value", "interval", "sign", "threshold", "why")
-    with reading(root / "results" / dataset / "verdict.json") as verdict:
+    with open_json(root / "results" / dataset / "verdict.json") as verdict:
         criteria = [
             {"outcome": "met" if row["passed"] else "missed"}
             | {key: row[key] for key in columns}
@@ -47,114 +53,118 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
             for row in verdict["criteria"]
         ]
         limits = verdict.get("limits", [])
-    with reading(root / "results" / dataset / "diagnosis.json") as diagnosis:
-        names = [to_words(each["name"]) for each in diagnosis["diagnoses"] if each["found"]]
+    with open_json(root / "results" / dataset / "diagnosis.json") as diagnosis:
+        issues = [to_words(issue["name"]) for issue in diagnosis["diagnoses"] if issue["found"]]
     met = sum(row["outcome"] == "met" for row in criteria)
-    found = f"Diagnosed: {', '.join(names)}." if names else "No collapse found."
-    reasons = " ".join([f"{met} of {len(criteria)} criteria met. {found}", *limits])
+    diagnoses = f"Diagnosed: {', '.join(issues)}." if issues else "No collapse found."
+    reasons = " ".join([f"{met} of {len(criteria)} criteria met. {diagnoses}", *limits])
     return "passed" if met == len(criteria) else "not passed", reasons, criteria
 
 
-def key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
-    """The numbers that say most about a dataset of its kind: label, value and 95 % interval."""
+def read_key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
+    """Read the most important numbers of a dataset: label, value and 95 % interval of each."""
     family = items.find_dataset(root, dataset).family
-    with reading(root / "results" / dataset / "metrics.json") as metrics:
+    numbers = []
+    with open_json(root / "results" / dataset / "metrics.json") as metrics:
+        for key in NUMBERS[family]:
+            numbers.append((to_words(key), *_format_metric(metrics, key)))
         picked = metrics["best_sampler"]
-        found = metrics["samplers"][picked]
-        return [
-            *((to_words(key), *_measured(metrics, key)) for key in NUMBERS[family]),
-            *((f"{to_words(key)} ({picked})", *_measured(found, key)) for key in SAMPLED[family]),
-        ]
+        for key in SAMPLED[family]:
+            value, interval = _format_metric(metrics["samplers"][picked], key)
+            numbers.append((f"{to_words(key)} ({picked})", value, interval))
+    return numbers
 
 
 def compare_targets(root: Path, dataset: str) -> list[Row]:
-    """Table of the project's targets for a dataset, and what was measured."""
+    """Make the table of the project's targets for a dataset and their measurements."""
     targets = read_targets(root, dataset)
-    with reading(root / "results" / "benchmarks.json", "make bench") as found:
-        return [
-            {
-                "description": target.description,
-                "outcome": target.outcome(found.get(key, {}).get("value")),
-                "value": found.get(key, {}).get("value"),
-                "interval": format_interval(found.get(key, {}).get("interval")) or None,
-                "sign": target.sign,
-                **target.model_dump(include={"target", "stretch_target"}),
-            }
-            for key, target in targets.items()
-        ]
+    rows = []
+    with open_json(root / "results" / "benchmarks.json", "make bench") as benchmarks:
+        for key, target in targets.items():
+            measurement = benchmarks.get(key, {})
+            value = measurement.get("value")
+            rows.append(
+                {
+                    "description": target.description,
+                    "outcome": target.outcome(value),
+                    "value": value,
+                    "interval": format_interval(measurement.get("interval")) or None,
+                    "sign": target.sign,
+                    **target.model_dump(include={"target", "stretch_target"}),
+                }
+            )
+    return rows
 
 
 def compare_samplers(root: Path, dataset: str) -> list[Row]:
-    """Table of samplers: every number that has an interval, with it."""
-    with reading(root / "results" / dataset / "metrics.json") as metrics:
-        return [
-            {"sampler": f"{name} (picked)" if name == metrics["best_sampler"] else name}
-            | {key: "{} ({})".format(*_measured(found, key)) for key in sorted(found["intervals"])}
-            for name, found in metrics["samplers"].items()
-        ]
+    """Make the table of samplers, with every number that has an interval."""
+    rows = []
+    with open_json(root / "results" / dataset / "metrics.json") as metrics:
+        for name, sampler in metrics["samplers"].items():
+            row = {"sampler": f"{name} (picked)" if name == metrics["best_sampler"] else name}
+            for key in sorted(sampler["intervals"]):
+                value, interval = _format_metric(sampler, key)
+                row[key] = f"{value} ({interval})"
+            rows.append(row)
+    return rows
 
 
-def _measured(found: Mapping[str, Any], name: str) -> tuple[str, str]:
-    return format_number(found[name]), format_interval(found.get("intervals", {}).get(name))
+def _format_metric(metrics: Mapping[str, Any], name: str) -> tuple[str, str]:
+    """Format a metric and its interval."""
+    interval = metrics.get("intervals", {}).get(name)
+    return format_number(metrics[name]), format_interval(interval)
 
 
 def show_verdict(root: Path, dataset: str) -> list[Row]:
     """Show verdict, diagnoses and key numbers; returns the table of criteria."""
     state, reasons, criteria = read_verdict(root, dataset)
-    numbers = key_numbers(root, dataset)
+    numbers = read_key_numbers(root, dataset)
     st.markdown(f"{frame.format_cell(state)} {label(reasons)}")
-    for column, (name, measured, spread) in zip(st.columns(len(numbers)), numbers, strict=True):
-        column.metric(label(name), measured, spread or None, delta_color="off", delta_arrow="off")
+    for column, (name, value, interval) in zip(st.columns(len(numbers)), numbers, strict=True):
+        column.metric(label(name), value, interval or None, delta_color="off", delta_arrow="off")
     return criteria
 
 
 def show_figures(dataset: str, names: Sequence[str], across: int = 1) -> None:
-    """Figures of the stage evaluate, `across` in a row."""
+    """Show figures of stage evaluate, `across` in a row. names: may contain `*`."""
     folder = require(ROOT / "plots" / dataset / "evaluation", items.EVALUATE)
     with st.grid(across, min_column_width=320):
-        for path in (path for name in names for path in sorted(folder.glob(f"{name}.png"))):
-            caption = to_heading(path.stem)
-            st.image(str(path), caption=caption, alt=caption)
+        for name in names:
+            for path in sorted(folder.glob(f"{name}.png")):
+                caption = to_heading(path.stem)
+                st.image(str(path), caption=caption, alt=caption)
 
 
 def show_neighbours(dataset: str) -> None:
     last = max(0, len(items.read_evidence(ROOT, dataset)["samples"]) - SHOWN)
     first = st.number_input("From sample", 0, last, 0, SHOWN, key="from", bind="query-params")
     st.caption("Each sample of the picked sampler over the training item that is nearest to it.")
-    found = items.find_neighbours(ROOT, dataset, slice(first, first + SHOWN))
+    neighbours = items.find_neighbours(ROOT, dataset, slice(first, first + SHOWN))
     figures = []
-    for index, (sample, nearest, distance) in enumerate(found, first):
-        above, below = (np.asarray(look.pixels(item)) for item in (sample, nearest))
-        both = np.concatenate([above, np.full_like(above[:1], 255), below])  # a white line between
-        figures.append(look.picture(both, f"sample {index}", f"{index}: {distance}", 88))
+    for index, (sample, nearest, distance) in enumerate(neighbours, first):
+        above = np.asarray(look.pixels(sample))
+        below = np.asarray(look.pixels(nearest))
+        white_line = np.full_like(above[:1], 255)
+        pair = np.concatenate([above, white_line, below])
+        figures.append(look.picture(pair, f"sample {index}", f"{index}: {distance}", 88))
     st.html(look.pictures(figures))
 
 
 @st.fragment
 def show_latents(dataset: str) -> None:
-    """A test item whose code is moved by sliders, decoded before and after."""
-    with frame.sentences():  # a fragment's errors never reach the blocks around it
-        trained = ROOT / "data" / "checkpoints" / dataset / "model.safetensors"
-        require(trained, "dvc repro train")
+    """Show a test item whose latent code is moved by sliders, decoded before and after."""
+    with frame.show_errors():  # a fragment's errors do not reach the blocks around it
+        checkpoint = ROOT / "data" / "checkpoints" / dataset / "model.safetensors"
+        require(checkpoint, "dvc repro train")
         with st.spinner("Loading the model, some seconds the first time …"):
             from genlab.web.explorer import open_explorer  # imports torch
 
-            found = open_explorer(trained, ROOT / "data" / dataset)
-        right, left = st.columns([2, 3], gap="large")  # the picture first where they stack
+            explorer = open_explorer(checkpoint, ROOT / "data" / dataset)
+        right, left = st.columns([2, 3], gap="large")  # on narrow screens the picture comes first
         with left:
-            last = len(found.items) - 1
+            last = len(explorer.items) - 1
             index = st.number_input("Test item", 0, last, 0, key="start", bind="query-params")
-            directions, noun = found.directions, "Direction"
-            ways = ["directions", "one place"] if found.side else ["directions"]
-            if found.items.ndim == 3:  # grids are made of few patches
-                ways.reverse()
-            if frame.choose("Move along", ways, f"way_{dataset}") == "one place":
-                most = found.side - 1
-                row, col = (
-                    place.slider(f"{side} of the place", 0, most, most // 2, key=side + dataset)
-                    for place, side in zip(st.columns(2), ("Row", "Column"), strict=True)
-                )
-                directions, noun = found.axes_at(row, col), "Latent"
+            noun, directions = choose_directions(explorer, dataset)
             names = [f"{noun} {number}" for number in range(1, len(directions) + 1)]
             steps = [
                 st.slider(
@@ -162,13 +172,27 @@ def show_latents(dataset: str) -> None:
                 )
                 for name in names
             ]
-        before = found.decode(found.means[index])
-        after = found.decode(found.means[index] + steps @ np.array(directions))
-        shown = {"input": found.items[index], "reconstruction": before, "moved": after}
-        figures = [look.picture(item, name, name, 200) for name, item in shown.items()]
+        before = explorer.decode(explorer.means[index])
+        after = explorer.decode(explorer.means[index] + steps @ np.array(directions))
+        pictures = {"input": explorer.items[index], "reconstruction": before, "moved": after}
+        figures = [look.picture(item, name, name, 200) for name, item in pictures.items()]
         right.html(look.pictures(figures))
         changed = np.not_equal(before, after).reshape(*before.shape[:2], -1).any(axis=-1)
         right.caption(f"{changed.sum()} of {changed.size} cells or pixels changed.")
+
+
+def choose_directions(explorer: Explorer, dataset: str) -> tuple[str, npt.NDArray[np.float64]]:
+    """Let the visitor choose directions to move a code along; returns their noun, and (k, d)."""
+    choices = ["directions", "one place"] if explorer.side else ["directions"]
+    if explorer.items.ndim == 3:  # grids have few patches: start with the places
+        choices.reverse()
+    if frame.choose("Move along", choices, f"way_{dataset}") == "directions":
+        return "Direction", explorer.directions
+    last = explorer.side - 1
+    left, right = st.columns(2)
+    row = left.slider("Row of the place", 0, last, last // 2, key=f"Row{dataset}")
+    col = right.slider("Column of the place", 0, last, last // 2, key=f"Column{dataset}")
+    return "Latent", explorer.axes_at(row, col)
 
 
 def main() -> None:
@@ -177,14 +201,14 @@ def main() -> None:
     view = frame.choose("Show", views, "show")
     if view == "Targets":
         criteria = show_verdict(ROOT, dataset)
-        frame.table(criteria, f"Criteria, from results/{dataset}/verdict.json")
-        frame.table(compare_targets(ROOT, dataset), "Targets, from results/benchmarks.json")
+        frame.show_table(criteria, f"Criteria, from results/{dataset}/verdict.json")
+        frame.show_table(compare_targets(ROOT, dataset), "Targets, from results/benchmarks.json")
     elif view == "Reconstructions":
         show_figures(dataset, ["reconstructions", "arc_agi"])
     elif view == "Samplers":
-        with frame.sentences():
+        with frame.show_errors():
             samplers = compare_samplers(ROOT, dataset)
-            frame.table(samplers, "Samplers, 95 % intervals in brackets")
+            frame.show_table(samplers, "Samplers, 95 % intervals in brackets")
         show_figures(dataset, ["samples_*", "samplers", "interpolations"], across=2)
     elif view == "Latents":
         show_latents(dataset)

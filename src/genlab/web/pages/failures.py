@@ -1,4 +1,4 @@
-"""What fails and why: the worst items, the hypotheses about them, and people's opinions."""
+"""Failures: the worst items, hypotheses that explain them, and people's opinions."""
 
 import hashlib
 from collections import Counter
@@ -16,7 +16,7 @@ from genlab.evaluation.reports.formats import format_number, to_words
 from genlab.grids.parser import find_components
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
-from genlab.web.files import reading
+from genlab.web.files import open_json
 from genlab.web.items import find_dataset, load_items, read_evidence
 
 Pictures = dict[str, npt.NDArray[np.uint8]]
@@ -28,9 +28,9 @@ SORTS = {"reconstructions": ("", "reconstruction"), "samples": ("sample_", "vae_
 
 
 class Failure(NamedTuple):
-    """An item that failed: its pictures as HTML, its scores, and what explains it.
+    """A failed item: its pictures as HTML, its scores, and an explanation.
 
-    subject: SHA-256 of the pictures. Opinions belong to what was shown, not to a number.
+    subject: SHA-256 of the pictures, to which opinions belong; the number of an item may change.
     """
 
     item: int
@@ -44,16 +44,17 @@ class Failure(NamedTuple):
 def read_failures(
     root: Path, dataset: str, sort: str
 ) -> tuple[list[Failure], list[dict[str, Any]]]:
-    """The failures of a dataset (reconstructions or samples), and the table of hypotheses.
+    """Read the failures of a dataset (reconstructions or samples), and the table of hypotheses.
 
-    Raises a GenlabError where the stage has not run, or where its file is broken.
+    Raises a GenlabError if the stage has not run yet, or if its file is broken.
     """
-    path, (prefix, _) = root / "results" / dataset / "failures.json", SORTS[sort]
-    pictures = _pictures(root, dataset, sort)
-    with reading(path, "dvc repro failure_gallery") as found:
-        tests = found[f"{prefix}tests"]
+    path = root / "results" / dataset / "failures.json"
+    prefix, _ = SORTS[sort]
+    pictures = _read_pictures(root, dataset, sort)
+    with open_json(path, "dvc repro failure_gallery") as content:
+        tests = content[f"{prefix}tests"]
         sentences = {test["name"]: f"{test['sentence']} ({test['verdict']})" for test in tests}
-        failures = [_failure(item, sentences, pictures) for item in found[f"{prefix}items"]]
+        failures = [_read_failure(item, sentences, pictures) for item in content[f"{prefix}items"]]
         columns = ("sentence", "verdict", "ratio", "low", "high", "error_with", "n_with",
                    "error_without", "n_without")  # fmt: skip
         return failures, [
@@ -61,33 +62,40 @@ def read_failures(
         ]
 
 
-def _failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
-    index, name = int(item["index"]), item["hypothesis"]
-    shown = {caption: np.asarray(every[index], np.uint8) for caption, every in pictures.items()}
-    parts = [f"{score} {format_number(value)}" for score, value in item["scores"].items()]
-    scores = ", ".join([*parts, item["class"]] if "class" in item else parts)
-    reason = sentences[name] if name else "no tested attribute explains it"
+def _read_failure(item: dict[str, Any], sentences: dict[str, str], pictures: Pictures) -> Failure:
+    index = int(item["index"])
+    hypothesis = item["hypothesis"]
+    scores = [f"{name} {format_number(value)}" for name, value in item["scores"].items()]
+    if "class" in item:
+        scores.append(item["class"])
+    description = ", ".join(scores)
     digest = hashlib.sha256()
     figures = []
-    for caption, one in shown.items():
-        digest.update(f"{caption}{one.shape}".encode() + np.ascontiguousarray(one).data)
+    item_pictures = {name: np.asarray(array[index], np.uint8) for name, array in pictures.items()}
+    reference = next(iter(item_pictures.values()))
+    for caption, picture in item_pictures.items():
+        digest.update(f"{caption}{picture.shape}".encode() + np.ascontiguousarray(picture).data)
         outlined = None
-        if one.ndim == 2:  # wrong cells of a reconstruction, stray ones of a sample
-            wrong = one != next(iter(shown.values()))
-            outlined = wrong if len(shown) > 1 else find_components(one[None]).stray[0]
-        alt = f"{caption} of item {index}: {scores}"
-        figures.append(look.picture(one, alt, caption, 128, outlined))
+        if picture.ndim == 2 and len(item_pictures) > 1:  # wrong cells of a reconstruction
+            outlined = picture != reference
+        elif picture.ndim == 2:  # stray cells of a sample
+            outlined = find_components(picture[None]).stray[0]
+        alt = f"{caption} of item {index}: {description}"
+        figures.append(look.picture(picture, alt, caption, 128, outlined))
+    reason = sentences[hypothesis] if hypothesis else "no tested attribute explains it"
     explanation = "; ".join([reason, *item.get("faults", [])])
     subject = digest.hexdigest()
-    return Failure(index, scores, name or UNEXPLAINED, explanation, figures, subject)
+    return Failure(index, description, hypothesis or UNEXPLAINED, explanation, figures, subject)
 
 
-def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
-    """Pictures of all items by caption; those of reconstructed grids are of ARC-AGI."""
+def _read_pictures(root: Path, dataset: str, sort: str) -> Pictures:
+    """Read pictures of all items by caption; those of reconstructed grids are of ARC-AGI."""
     arrays: dict[str, Any] = read_evidence(root, dataset)
     if sort == "samples":
-        nearest = {"nearest in train": "sample_nearest"} if "sample_nearest" in arrays else {}
-        return {caption: arrays[key] for caption, key in ({"sample": "samples"} | nearest).items()}
+        pictures = {"sample": arrays["samples"]}
+        if "sample_nearest" in arrays:
+            pictures["nearest in train"] = arrays["sample_nearest"]
+        return pictures
     if find_dataset(root, dataset).family == "grids":
         return {"input": arrays["arc"], "reconstruction": arrays["arc_predicted"]}
     truth = load_items(root / "data" / dataset, "test").items
@@ -95,24 +103,28 @@ def _pictures(root: Path, dataset: str, sort: str) -> Pictures:
 
 
 def ask(dataset: str, sort: str, failure: Failure, rater: str, opinions: list[Opinion]) -> None:
-    """The question whether the explanation of a failure holds, and what people said."""
+    """Ask whether the explanation of a failure is right, and show people's answers."""
     subject = (failure.subject, failure.hypothesis)
-    about = {o.rater: o.agrees for o in opinions if (o.subject_hash, o.hypothesis) == subject}
+    answers = {
+        opinion.rater: opinion.agrees
+        for opinion in opinions
+        if (opinion.subject_hash, opinion.hypothesis) == subject
+    }
     key = f"thumb_{failure.item}_{subject}_{rater}"
 
-    def keep() -> None:
+    def save() -> None:
         thumb = st.session_state[key]
         agrees = None if thumb is None else bool(thumb)
-        with frame.sentences():
+        with frame.show_errors():
             jobs().store.opine(dataset, SORTS[sort][1], *subject, rater, agrees)
 
-    given = int(about[rater]) if rater in about else None
+    default = int(answers[rater]) if rater in answers else None
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Does this explain it?", width="content")
-        st.feedback("thumbs", key=key, default=given, on_change=keep)
-        if about:
-            agree = sum(about.values())
-            st.caption(f"{agree} agree, {len(about) - agree} don't", width="content")
+        st.feedback("thumbs", key=key, default=default, on_change=save)
+        if answers:
+            agree = sum(answers.values())
+            st.caption(f"{agree} agree, {len(answers) - agree} don't", width="content")
 
 
 def main() -> None:
@@ -125,14 +137,14 @@ def main() -> None:
     failures, hypotheses = read_failures(ROOT, dataset, sort)
     opinions = jobs().store.find(Opinion, dataset=dataset)
     counts = Counter(failure.hypothesis for failure in failures)
-    wanted = st.pills(
-        "Explained by", [each for each, _ in counts.most_common()], selection_mode="multi",
+    chosen = st.pills(
+        "Explained by", [name for name, _ in counts.most_common()], selection_mode="multi",
         format_func=to_words, key="hypothesis", bind="query-params",
     )  # fmt: skip
-    shown = [failure for failure in failures if not wanted or failure.hypothesis in wanted]
-    st.write(f"**{len(shown)}** of {len(failures)} {sort}.")
+    filtered = [failure for failure in failures if not chosen or failure.hypothesis in chosen]
+    st.write(f"**{len(filtered)}** of {len(failures)} {sort}.")
     cards = st.grid(3, min_column_width=300, border=True)
-    for failure in shown:
+    for failure in filtered:
         with cards.cell():
             st.html(look.pictures(failure.figures))
             st.write(f"**Item {failure.item}**: {label(failure.scores)}")
@@ -141,8 +153,8 @@ def main() -> None:
                 ask(dataset, sort, failure, rater, opinions)
     st.subheader("The hypotheses and their evidence", anchor=False)
     st.caption(
-        "Error of items that have the attribute over that of items that don't, within the same"
-        " number of objects or the same class. Supported: it is above 1 beyond chance; refuted:"
-        " below. At most 5 % of the decided ones are expected to be decided by chance."
+        "Ratio of the error of items with the attribute to that of items without it, within the"
+        " same number of objects or the same class. Supported: significantly above 1; refuted:"
+        " significantly below 1. At most 5 % of these decisions are expected to be wrong by chance."
     )
-    frame.table(hypotheses, f"{len(hypotheses)} hypotheses about {sort}")
+    frame.show_table(hypotheses, f"{len(hypotheses)} hypotheses about {sort}")

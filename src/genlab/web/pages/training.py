@@ -1,4 +1,4 @@
-"""Curves of training: several runs in one chart, live while one is under way."""
+"""Training curves: several runs in one chart, live while a run is under way."""
 
 import json
 import math
@@ -11,15 +11,15 @@ from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import to_words
 from genlab.web.components import charts, frame
-from genlab.web.files import UNFIT, fresh, reading, require
+from genlab.web.files import CONTENT_ERRORS, cache_by_file, open_json, require
 
 Points = list[tuple[float, float]]
 Curves = dict[str, Points]  # series of a run by name, (epoch, value) each
 
 ROOT = Path()
 PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
-MAX_EXPERIMENTS = 40  # the newest are shown
-# Series that have a chart, and those that a log scale suits.
+MAX_EXPERIMENTS = 40  # the newest ones
+# Series that have a chart, and those that can have a log scale.
 PANELS = (
     "loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "exact_grid_accuracy",
     "pixel_accuracy", "psnr", "mse", "gradient_norm", "learning_rate",
@@ -28,32 +28,32 @@ LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
 
 
 def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
-    """The curves of all finished runs of `dataset` by name, those of the current one first.
+    """Read the curves of all finished runs of `dataset` by name, the current run first.
 
-    Those of experiments come from git's refs, where DVC keeps them, the newest first. Raises a
-    GenlabError where there is none, or where a file is broken.
+    Those of experiments come from DVC's git refs, the newest first. Raises a GenlabError if there
+    is no run, or if a file is broken.
     """
     folder = root / "plots" / dataset / "training" / "plots" / "metrics"
     current = {file.stem: read_tsv(file) for file in sorted(folder.glob("*.tsv"))}
-    found = {"current run": current} if current else {}
+    runs = {"current run": current} if current else {}
     newest = ("--sort=-committerdate", f"--count={MAX_EXPERIMENTS}")
     names = ("--format=%(objectname) %(refname:lstrip=4)", "refs/exps/*/*/*")
-    listed = git.run_git(root, "for-each-ref", *newest, *names) or b""
-    for line in listed.decode(errors="replace").splitlines():
+    refs = git.run_git(root, "for-each-ref", *newest, *names) or b""
+    for line in refs.decode(errors="replace").splitlines():
         commit, _, name = line.partition(" ")
         if curves := _read_experiment(root, commit, dataset):
-            found.setdefault(name, curves)
-    if not found:
+            runs.setdefault(name, curves)
+    if not runs:
         require(folder)
-    return found
+    return runs
 
 
-@fresh
+@cache_by_file
 def read_tsv(file: Path) -> Points:
-    """A series of dvclive: a line of names, then step and value; NaN where there is no value."""
+    """Read a series of dvclive: a line of names, then step and value; NaN for a missing value."""
     try:
         text = file.read_text(encoding="utf-8")
-        if not text.endswith("\n"):  # a truncated number would still be read
+        if not text.endswith("\n"):  # a truncated number would be read as another number
             raise ValueError("its last line has no end")
         cells = [row.split("\t") for row in text.splitlines()[1:] if row.strip()]
         return [(float(step), float(value)) for step, value, *_ in cells]
@@ -65,73 +65,76 @@ def read_tsv(file: Path) -> Points:
 
 @st.cache_data(max_entries=4 * MAX_EXPERIMENTS, show_spinner=False)
 def _read_experiment(root: Path, commit: str, dataset: str) -> Curves:
-    """The curves of a commit, ELBO included; none where it was run for another dataset."""
+    """Read the curves of a commit, with the ELBO; none if it was run for another dataset."""
     path = f"results/{dataset}/training.json"
     content = git.run_git(root, "show", f"{commit}:{path}")
     if content is None or content == git.run_git(root, "show", f"{commit}^:{path}"):
         return {}
     try:
-        curves: Curves = {
-            name: [(i, math.nan if v is None else float(v)) for i, v in enumerate(values, 1)]
-            for name, values in json.loads(content)["series"].items()
-        }
+        curves: Curves = {}
+        for name, values in json.loads(content)["series"].items():
+            numbers = [math.nan if value is None else float(value) for value in values]
+            curves[name] = list(enumerate(numbers, 1))
         terms = zip(curves["reconstruction_loss"], curves["kl_divergence"], strict=False)
-    except UNFIT:
+    except CONTENT_ERRORS:
         return {}
-    return curves | {"elbo": [(epoch, -(nats + kl)) for (epoch, nats), (_, kl) in terms]}
+    curves["elbo"] = [(epoch, -(nats + kl)) for (epoch, nats), (_, kl) in terms]
+    return curves
 
 
 def find_unfinished(root: Path, dataset: str) -> Path | None:
-    """The history of the unfinished run that logged last; None where there is none."""
-    found = root.glob(f"data/.making/{dataset}-*/history.json")
-    return max(found, key=lambda file: file.stat().st_mtime, default=None)
+    """Find the history of the unfinished run that logged last; None if there is none."""
+    files = root.glob(f"data/.making/{dataset}-*/history.json")
+    return max(files, key=lambda file: file.stat().st_mtime, default=None)
 
 
 def read_history(file: Path) -> Curves:
-    """The curves of an unfinished run. Raises a GenlabError where the file is broken."""
+    """Read the curves of an unfinished run. Raises a GenlabError if the file is broken."""
     curves: Curves = {}
-    with reading(file, "a training run from the start") as saved:
-        for row in saved["rows"]:
+    with open_json(file, "a training run from the start") as history:
+        for row in history["rows"]:
             for name, value in row["values"].items():
                 curves.setdefault(name, []).append((float(row["epoch"]), float(value)))
     return curves
 
 
 def find_pictures(folder: Path) -> dict[str, Path]:
-    """Reconstructions by epoch, `epoch 10` and so on, `best` last."""
-    found = {path.stem.rpartition("_")[2]: path for path in folder.glob("reconstructions_*.png")}
-    return {f"epoch {int(k)}" if k.isdigit() else k: found[k] for k in sorted(found)}
+    """Find reconstructions by epoch: `epoch 10` and so on, `best` last."""
+    paths = {path.stem.rpartition("_")[2]: path for path in folder.glob("reconstructions_*.png")}
+    return {
+        f"epoch {int(key)}" if key.isdigit() else key: path for key, path in sorted(paths.items())
+    }
 
 
 def show_picture(path: Path, epoch: str) -> None:
-    """Validation items over their reconstructions."""
+    """Show validation items above their reconstructions."""
     words = f"Validation items over their reconstructions, {epoch}"
     st.image(str(path), caption=words, alt=words)
 
 
 def draw(runs: dict[str, Curves], log: bool) -> None:
-    """A chart for each series that a run has, three in a row."""
+    """Draw a chart for each series that a run has, three in a row."""
     with st.grid(3, min_column_width=300):
         for key in PANELS:
-            if found := {name: run[key] for name, run in runs.items() if run.get(key)}:
-                charts.draw(found, to_words(key), log=log and key in LOG)
+            if curves := {name: run[key] for name, run in runs.items() if run.get(key)}:
+                charts.draw(curves, to_words(key), log=log and key in LOG)
 
 
 @st.fragment(run_every=2)
 def live(dataset: str) -> None:
-    """The newest unfinished run: how far it is and, while it goes on, its curves."""
-    with frame.sentences():
+    """Show the progress of the newest unfinished run and, while it goes on, its curves."""
+    with frame.show_errors():
         history = find_unfinished(ROOT, dataset)
         if history is None:
             st.caption("No training is under way. `make repro` or `dvc exp run` starts one.")
             return
         run = read_history(history)
-        most = frame.params().for_dataset(dataset).epochs
+        epochs = frame.params().for_dataset(dataset).epochs
         epoch = max((int(points[-1][0]) for points in run.values()), default=0)
         if time.time() - history.stat().st_mtime > PATIENCE:
-            st.caption(f"stopped, epoch {epoch} of at most {most}; the same command resumes it")
+            st.caption(f"stopped, epoch {epoch} of at most {epochs}; the same command resumes it")
             return
-        st.progress(min(1.0, epoch / most), f"training now, epoch {epoch} of at most {most}")
+        st.progress(min(1.0, epoch / epochs), f"training now, epoch {epoch} of at most {epochs}")
         draw({history.parent.name: run}, log=True)
         for name, path in list(find_pictures(history.parent / "images").items())[-1:]:
             show_picture(path, name)
@@ -140,7 +143,7 @@ def live(dataset: str) -> None:
 def main() -> None:
     dataset = frame.choose_dataset()
     live(dataset)
-    with frame.sentences():
+    with frame.show_errors():
         runs = read_runs(ROOT, dataset)
         left, right = st.columns([4, 1], vertical_alignment="bottom")
         chosen = left.multiselect(
