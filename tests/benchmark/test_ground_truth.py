@@ -42,7 +42,8 @@ def case(second: Path, tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 def test_the_ideal_is_the_photograph_and_no_avatar(case: Case) -> None:
     assert case.ideal is not None
-    ideal, template = np.asarray(PIL.Image.open(case.ideal)), np.asarray(case.open_template())
+    ideal = np.asarray(PIL.Image.open(case.ideal))
+    template = np.asarray(case.open_template())
     assert np.abs(ideal.astype(int) - np.asarray(PIL.Image.open(OFFICER))).mean() < 3
     assert np.abs(ideal.astype(int) - template).mean() > 3
     assert case.ideal not in case.avatars.values()

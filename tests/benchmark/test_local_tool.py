@@ -27,7 +27,8 @@ def person(image: Image, case: Case) -> Face:
 
 
 def test_the_swap_changes_the_face_alone(case: Case, template: Image, swap: Image) -> None:
-    before, now = person(template, case), person(swap, case)
+    before = person(template, case)
+    now = person(swap, case)
     [avatar] = faces.detect(np.asarray(case.open_avatar(case.swaps[0].avatar)))
     assert faces.identity_distance(now, avatar) < faces.SAME_PERSON
     assert faces.identity_distance(now, before) > faces.SAME_PERSON

@@ -59,7 +59,8 @@ def test_a_file_adds_tools_and_gives_a_baseline_an_address() -> None:
     assert tools["mine"].needs.network
     assert tools["mine"].needs.cost == 0.25  # never free by an omission
     assert tools["baseline_dalle3"].unavailable() == ""
-    second, gpt = Path("other.yaml"), entry % "baseline_gpt"
+    second = Path("other.yaml")
+    gpt = entry % "baseline_gpt"
     for entries, named in ((entry % "control_pasted", "pasted"), (f"{gpt}, {gpt}", "baseline_gpt")):
         second.write_text(f"tools: [{entries}]\n")
         with refused(named):
