@@ -34,7 +34,8 @@ OPTIONAL_PARAMETERS: Mapping[str, str] = {
 """Parameters that a request can do without, and the words of errors about them."""
 CHARACTERS_PER_TOKEN = 8  # of prompts: more than any tokenizer's
 
-CHANNEL, MESSAGE = "<|channel|>", "<|message|>"
+CHANNEL = "<|channel|>"
+MESSAGE = "<|message|>"
 CALL = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 CHANNEL_CALL = re.compile(
     r"to=(?:functions\.)?([\w-]+)[^<]*(?:<\|constrain\|>\w+)?<\|message\|>(.*?)(?:<\||\Z)",
