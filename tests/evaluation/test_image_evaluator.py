@@ -32,8 +32,10 @@ from genlab.vae.training.checkpoint import load_checkpoint, save_checkpoint
 pytestmark = pytest.mark.slow
 
 NAME = "fashion_mnist"
-DATA, MODEL = Path("data") / NAME, Path("data/checkpoints") / NAME / "model.safetensors"
-METRICS, PLOTS = Path("results") / NAME, Path("plots") / NAME
+DATA = Path("data") / NAME
+MODEL = Path("data/checkpoints") / NAME / "model.safetensors"
+METRICS = Path("results") / NAME
+PLOTS = Path("plots") / NAME
 SUMMARY = Path("metrics") / f"{NAME}.json"
 STAGES = ("judges", "train", "evaluate", "failure_gallery")
 NAMES = ("prior", "ancestral", "gmm", "rejection", "posterior")
@@ -99,16 +101,17 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
     assert "discriminator_accuracy" in samplers[best]["intervals"]
     digests = {judge["digest"] for judge in metrics["judges"].values()}
     assert len(digests) == len(metrics["judges"]) == 3
-    for found in samplers.values():
-        assert found["judges"]["0"]["frechet_distance"] == pytest.approx(found["frechet_distance"])
-        for seed, judged in found["judges"].items():
+    for row in samplers.values():
+        assert row["judges"]["0"]["frechet_distance"] == pytest.approx(row["frechet_distance"])
+        for seed, judged in row["judges"].items():
             relative = judged["frechet_distance"] / metrics["judges"][seed]["floor"]
             assert judged["relative_frechet"] == pytest.approx(relative)
     assert samplers["gmm"]["components"] >= 1
     for name in ("neg_elbo_nats", "kl_nats", "bits_per_dim", "mse", "psnr", "ssim"):
         low, high = (metrics["intervals"][name][end] for end in ("low", "high"))
         assert low <= metrics[name] <= high
-    verdict, summary = _json(done / METRICS / "verdict.json"), _json(done / SUMMARY)
+    verdict = _json(done / METRICS / "verdict.json")
+    summary = _json(done / SUMMARY)
     assert summary["passed"] == verdict["passed"]
     assert summary["relative_frechet"] == samplers[best]["relative_frechet"]
     assert len(summary) == 10
@@ -126,7 +129,8 @@ def test_figures_and_a_gallery_of_failures_of_both_sorts_are_made(done: Path) ->
 
 
 def test_the_same_experiment_gives_the_same_bytes(done: Path, tmp_path: Path) -> None:
-    again, first = find_files(_all(tmp_path / "again")), find_files(done)
+    again = find_files(_all(tmp_path / "again"))
+    first = find_files(done)
     assert len(first) > 30
     assert first == again
 
@@ -140,35 +144,37 @@ def _start(threads: int) -> AbstractContextManager[Any]:
 
 
 def test_draws_do_not_depend_on_the_number_of_processes(place: Path) -> None:
-    found = []
+    runs = []
     for threads in (1, 2):
         with _start(threads) as draw:
-            found.append(draw(lambda images: float(images.mean())))
+            runs.append(draw(lambda images: float(images.mean())))
     for name in NAMES:
-        one, other = found[0][name], found[1][name]
-        np.testing.assert_array_equal(one.images, other.images)
-        assert one[1:] == other[1:]
-        assert one.temperature == (1.0 if name == "ancestral" else None)
+        first, second = (run[name] for run in runs)
+        np.testing.assert_array_equal(first.images, second.images)
+        assert first[1:] == second[1:]
+        assert first.temperature == (1.0 if name == "ancestral" else None)
 
 
 def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Path) -> None:
     with_head = tiny.image_model(causal_channels=4)
     save_checkpoint(MODEL, with_head, load_checkpoint(MODEL, producer_command="")[1])
     assert sampling.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
-    of_prior, of_posterior, others = [3.0, 2, 1, 2], [2.0, 1, 2, 3], [0.0] * 2
-    frechet = Mock(side_effect=[*of_prior, *of_posterior, *others])
+    of_prior = [3.0, 2, 1, 2]
+    of_posterior = [2.0, 1, 2, 3]
+    of_others = [0.0] * 2
+    frechet = Mock(side_effect=[*of_prior, *of_posterior, *of_others])
     with _start(1) as draw:
-        found = draw(frechet)
+        samples = draw(frechet)
         codes = {name: fit.result() for name, fit in draw.args[1].items()}
-    temperatures = {name: each.temperature for name, each in found.items()}
+    temperatures = {name: row.temperature for name, row in samples.items()}
     assert temperatures == {**dict.fromkeys(NAMES, 0.8), "ancestral": 1.0, "posterior": 0.9}
     assert frechet.call_count == 8 + 2  # the two curves, gmm and rejection
-    assert found["ancestral"].validation_frechet == of_prior[0]  # draws of the prior at 1
+    assert samples["ancestral"].validation_frechet == of_prior[0]  # draws of the prior at 1
     for choosing, reported in (fitted.latents for fitted in codes.values()):
         assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
     z = torch.from_numpy(codes["gmm"].latents[1])
     reported = samplers.decode(with_head, z, sampling.SEEDS[1], 0.8)
-    np.testing.assert_array_equal(found["gmm"].images, reported)
+    np.testing.assert_array_equal(samples["gmm"].images, reported)
 
 
 def test_posterior_draws_are_never_the_best() -> None:

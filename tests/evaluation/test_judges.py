@@ -27,14 +27,15 @@ from genlab.evaluation.metrics.judges import (
     train_judges,
 )
 
-NAME, EXAMPLES = "fashion_mnist", 256
+NAME = "fashion_mnist"
+EXAMPLES = 256
 COMMAND = f"dvc repro judges@{NAME}"
 DATA = TrainingSet.of_dataset(NAME, tiny.images(64), tiny.image_labels(64))
 OWN = replace(DATA, dataset="")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def judges_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of stage judges; not to be written to."""
     folder = tmp_path_factory.mktemp("made")
     make_judges(DATA, folder, examples=EXAMPLES, processes=3)
@@ -42,10 +43,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(judges_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of it, to spoil, in a working directory without released judges."""
     monkeypatch.chdir(tmp_path)
-    return Path(shutil.copytree(made, judges.FOLDER / NAME))
+    return Path(shutil.copytree(judges_folder, judges.FOLDER / NAME))
 
 
 @pytest.fixture
@@ -63,20 +64,21 @@ def test_a_file_gives_back_what_one_thread_trains_with_each_seed(place: Path) ->
     trained = train_judges(DATA, EXAMPLES, SEEDS, processes=1)
     assert [judge.digest for judge in loaded] == [judge.digest for judge in trained]
     assert len({judge.digest for judge in loaded}) == 3
-    for one, other in zip(loaded, trained, strict=True):
-        np.testing.assert_array_equal(one.features(DATA.images), other.features(DATA.images))
+    for judge, again in zip(loaded, trained, strict=True):
+        np.testing.assert_array_equal(judge.features(DATA.images), again.features(DATA.images))
     assert [judge.digest for judge in load_judges(DATA, seeds=(2,))] == [loaded[2].digest]
 
 
 def test_images_mapped_from_a_file_train_the_same(tmp_path: Path) -> None:
     np.save(tmp_path / "train.npy", DATA.images)
     mapped = replace(DATA, images=np.lib.format.open_memmap(tmp_path / "train.npy", mode="r"))
-    part = replace(mapped, images=mapped.images[:32], labels=DATA.labels[:32])
-    assert mapped.make_key(1, SEEDS) == DATA.make_key(1, SEEDS) != part.make_key(1, SEEDS)
-    for given in (mapped, part):
-        (one,) = train_judges(given, EXAMPLES, (1,))
-        wanted = train_classifier(np.array(given.images), given.labels, seed=1, examples=EXAMPLES)
-        torch.testing.assert_close(one.head.weight, wanted.head.weight)
+    subset = replace(mapped, images=mapped.images[:32], labels=DATA.labels[:32])
+    assert mapped.make_key(1, SEEDS) == DATA.make_key(1, SEEDS) != subset.make_key(1, SEEDS)
+    for data in (mapped, subset):
+        (judge,) = train_judges(data, EXAMPLES, (1,))
+        images = np.array(data.images)
+        expected = train_classifier(images, data.labels, seed=1, examples=EXAMPLES)
+        torch.testing.assert_close(judge.head.weight, expected.head.weight)
 
 
 CHANGES: dict[str, Callable[[], TrainingSet]] = {
@@ -164,9 +166,9 @@ def test_a_damaged_file_is_not_released(place: Path) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_data_without_a_stage_train_once_into_the_cache(
-    name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, judges_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (trained,) = judges.read_judges(made / FILE, DATA, None, (0,), COMMAND)
+    (trained,) = judges.read_judges(judges_folder / FILE, DATA, None, (0,), COMMAND)
     train = Mock(return_value=[trained])
     monkeypatch.setattr(judges, "train_judges", train)
     monkeypatch.setattr(judges, "user_cache_path", lambda _: tmp_path)

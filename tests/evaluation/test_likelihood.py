@@ -23,18 +23,18 @@ def test_iwae_is_the_log_of_the_mean_weight_even_where_exp_underflows() -> None:
 def test_the_gain_of_iwae_is_that_of_pairs() -> None:
     rng = np.random.default_rng(0)
     hard = rng.normal(0, 100, (300, 1))  # images differ by far more than bounds do
-    found = iwae_summary(hard + rng.normal(0, 1, (300, 8)), bootstrap=200)
-    assert found["iwae_gain_nats"] == pytest.approx(
-        found["iwae_neg_elbo_nats"] - found["neg_iwae_nats"]
+    metrics = iwae_summary(hard + rng.normal(0, 1, (300, 8)), bootstrap=200)
+    assert metrics["iwae_gain_nats"] == pytest.approx(
+        metrics["iwae_neg_elbo_nats"] - metrics["neg_iwae_nats"]
     )
-    gain, bound = (found["intervals"][name] for name in ("iwae_gain_nats", "neg_iwae_nats"))
-    assert gain["low"] < found["iwae_gain_nats"] < gain["high"]
+    gain, bound = (metrics["intervals"][name] for name in ("iwae_gain_nats", "neg_iwae_nats"))
+    assert gain["low"] < metrics["iwae_gain_nats"] < gain["high"]
     assert gain["high"] - gain["low"] < 0.01 * (bound["high"] - bound["low"])
 
 
 def test_tokens_without_nats_are_inactive() -> None:
-    found = token_summary(np.array([[1.0, 0.02, 0.0], [3.0, -0.01, 0.0]]))
-    assert found == {"kl_per_token": [2.0, 0.005, 0.0], "inactive_tokens": 2}
+    metrics = token_summary(np.array([[1.0, 0.02, 0.0], [3.0, -0.01, 0.0]]))
+    assert metrics == {"kl_per_token": [2.0, 0.005, 0.0], "inactive_tokens": 2}
 
 
 def test_active_units_are_those_whose_mean_varies() -> None:
@@ -45,11 +45,11 @@ def test_active_units_are_those_whose_mean_varies() -> None:
 
 def test_what_hard_grids_add_to_both_sides_leaves_the_ratio_certain() -> None:
     entropy = np.random.default_rng(0).exponential(40, 500)
-    found = bound_over_entropy(1.05 * entropy, entropy, bootstrap=200)
-    assert found["neg_elbo_over_entropy_bound"] == pytest.approx(1.05)
-    interval = found["intervals"]["neg_elbo_over_entropy_bound"]
+    metrics = bound_over_entropy(1.05 * entropy, entropy, bootstrap=200)
+    assert metrics["neg_elbo_over_entropy_bound"] == pytest.approx(1.05)
+    interval = metrics["intervals"]["neg_elbo_over_entropy_bound"]
     assert (interval["low"], interval["high"]) == pytest.approx((1.05, 1.05))
-    nats = found["intervals"]["data_entropy_bound_nats"]
+    nats = metrics["intervals"]["data_entropy_bound_nats"]
     assert nats["low"] < entropy.mean() - 1 < entropy.mean() + 1 < nats["high"]
     apart = bound_over_entropy(1.05 * np.roll(entropy, 1), entropy, bootstrap=200)
     wide = apart["intervals"]["neg_elbo_over_entropy_bound"]
@@ -61,12 +61,12 @@ def test_quantised_latents_take_2_to_the_bits_values_within_their_range(bits: in
     rng = np.random.default_rng(0)
     reference = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
     means = rng.uniform(-1, 1, (3000, 3)) * [1, 10, 0.01] + [0, 5, 7]
-    found = quantize(means, reference, bits)
-    assert [len(np.unique(column)) for column in found[:, :2].T] == [2**bits] * 2
+    metrics = quantize(means, reference, bits)
+    assert [len(np.unique(column)) for column in metrics[:, :2].T] == [2**bits] * 2
     half = np.ptp(reference, axis=0) / 2 ** (bits + 1)
     inside = (means >= reference.min(axis=0)) & (means <= reference.max(axis=0))
-    assert np.all((np.abs(found - means) <= half + 1e-9) | ~inside, axis=0)[:2].all()
-    assert found[:, 2] == pytest.approx(reference[:, 2].mean())  # inactive
+    assert np.all((np.abs(metrics - means) <= half + 1e-9) | ~inside, axis=0)[:2].all()
+    assert metrics[:, 2] == pytest.approx(reference[:, 2].mean())  # inactive
     assert np.array_equal(
-        quantize(means + 1e6, reference, bits)[:, 0], np.full(3000, found[:, 0].max())
+        quantize(means + 1e6, reference, bits)[:, 0], np.full(3000, metrics[:, 0].max())
     )

@@ -22,25 +22,28 @@ def _plain(fake: Floats, real: Floats, k: int) -> tuple[float, float]:
 
     fake_radii = [radius(fake, i) for i in range(len(fake))]
     real_radii = [radius(real, i) for i in range(len(real))]
-    apart = np.linalg.norm(fake[:, None] - real[None], axis=2)
-    in_real, in_fake = apart <= np.array(real_radii), apart <= np.array(fake_radii)[:, None]
+    distances = np.linalg.norm(fake[:, None] - real[None], axis=2)
+    in_real = distances <= np.array(real_radii)
+    in_fake = distances <= np.array(fake_radii)[:, None]
     return in_real.any(1).mean(), in_fake.any(0).mean()
 
 
 @pytest.mark.parametrize("k", [1, 5])
 def test_it_agrees_with_the_definitions(k: int) -> None:
-    fake, real = _points(60), 1.3 * _points(45, seed=1) + 0.2
-    found = manifold(fake, real, k=k)
-    assert (found["precision"], found["recall"]) == pytest.approx(_plain(fake, real, k))
-    assert (found["k"], found["n"], found["n_reference"]) == (k, 60, 45)
+    fake = _points(60)
+    real = 1.3 * _points(45, seed=1) + 0.2
+    metrics = manifold(fake, real, k=k)
+    assert (metrics["precision"], metrics["recall"]) == pytest.approx(_plain(fake, real, k))
+    assert (metrics["k"], metrics["n"], metrics["n_reference"]) == (k, 60, 45)
     for name, n in (("precision", 60), ("recall", 45)):
-        interval = found["intervals"][name]
-        assert interval["low"] < found[name] <= interval["high"]
+        interval = metrics["intervals"][name]
+        assert interval["low"] < metrics[name] <= interval["high"]
         assert interval["n"] == n
 
 
 def test_chunks_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    fake, real = _points(900), _points(800, seed=1)
+    fake = _points(900)
+    real = _points(800, seed=1)
     whole = manifold(fake, real)
     assert manifold(fake, real, real_radii=squared_radii(real)) == whole
     monkeypatch.setattr(module, "ROWS", 7)

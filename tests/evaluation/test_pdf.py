@@ -22,8 +22,8 @@ def report(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("lines", "pages"), [(1, 1), (400, 2)])
 def test_a_report_is_printed_beside_itself(report: Path, lines: int, pages: int) -> None:
     report.write_text(REPORT + "\n\nA line of text.\n" * lines, encoding="utf-8")
-    found = print_pdf(report)
-    assert found == 1 if pages == 1 else found > 1
+    printed = print_pdf(report)
+    assert printed == 1 if pages == 1 else printed > 1
     assert report.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
 
 

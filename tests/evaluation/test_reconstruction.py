@@ -18,15 +18,15 @@ def test_metrics_of_a_tiny_case_are_those_counted_by_hand() -> None:
     truth[0] = [[1, 1], [0, 0]]
     predicted = truth.copy()
     predicted[0] = [[1, 2], [3, 0]]
-    found = grid_metrics(truth, predicted, bootstrap=50)
-    assert found["pixel_accuracy"] == 6 / 8
-    assert found["nonblack_accuracy"] == 1 / 2
-    assert found["exact_grid_accuracy"] == 1 / 2
-    assert found["per_class_accuracy"] == {"0": 5 / 6, "1": 1 / 2}
-    assert found["all_black_baseline"] == 6 / 8
-    assert found["skill_score"] == 0
-    assert found["foreground_recall"] == 1
-    assert found["colour_histogram_tv"] == pytest.approx(2 / 8)
+    metrics = grid_metrics(truth, predicted, bootstrap=50)
+    assert metrics["pixel_accuracy"] == 6 / 8
+    assert metrics["nonblack_accuracy"] == 1 / 2
+    assert metrics["exact_grid_accuracy"] == 1 / 2
+    assert metrics["per_class_accuracy"] == {"0": 5 / 6, "1": 1 / 2}
+    assert metrics["all_black_baseline"] == 6 / 8
+    assert metrics["skill_score"] == 0
+    assert metrics["foreground_recall"] == 1
+    assert metrics["colour_histogram_tv"] == pytest.approx(2 / 8)
 
 
 def test_a_perfect_answer_has_skill_1_and_an_all_black_one_0() -> None:
@@ -43,12 +43,12 @@ def test_a_perfect_answer_has_skill_1_and_an_all_black_one_0() -> None:
 def test_every_number_has_an_interval_that_holds_it() -> None:
     truth = _grids(200)
     predicted = np.where(np.random.default_rng(1).random(truth.shape) < 0.01, 3, truth)
-    found = grid_metrics(truth, predicted.astype(np.uint8), bootstrap=400)
-    flat = {k: v for k, v in found.items() if isinstance(v, float)}
-    flat |= {f"per_class_accuracy.{c}": v for c, v in found["per_class_accuracy"].items()}
-    assert set(flat) == set(found["intervals"])
+    metrics = grid_metrics(truth, predicted.astype(np.uint8), bootstrap=400)
+    flat = {k: v for k, v in metrics.items() if isinstance(v, float)}
+    flat |= {f"per_class_accuracy.{c}": v for c, v in metrics["per_class_accuracy"].items()}
+    assert set(flat) == set(metrics["intervals"])
     for name, value in flat.items():
-        interval = found["intervals"][name]
+        interval = metrics["intervals"][name]
         assert 0 < interval["n"] <= 200
         assert interval["low"] <= interval["high"]
         if "histogram" not in name:  # see the docstring
@@ -72,14 +72,15 @@ def test_a_rare_colour_that_is_always_right_is_known_by_its_grids_alone() -> Non
 
 
 def test_grids_of_a_task_are_resampled_together() -> None:
-    truth, tasks = _grids(200), np.repeat(np.arange(20), 10)
+    truth = _grids(200)
+    tasks = np.repeat(np.arange(20), 10)
     predicted = truth.copy()
     predicted[:20, 0, 0] = 9 - truth[:20, 0, 0]  # all grids of two tasks
     alone, together = (
         grid_metrics(truth, predicted, bootstrap=2000, groups=groups) for groups in (None, tasks)
     )
     assert {**alone, "intervals": 0} == {**together, "intervals": 0}
-    bounds = [each["intervals"]["exact_grid_accuracy"] for each in (alone, together)]
+    bounds = [run["intervals"]["exact_grid_accuracy"] for run in (alone, together)]
     widths = [interval["high"] - interval["low"] for interval in bounds]
     # Of 20 tasks instead of 200 grids: the square root of ten times as wide.
     assert widths[1] / widths[0] == pytest.approx(10**0.5, rel=0.15)
@@ -87,8 +88,10 @@ def test_grids_of_a_task_are_resampled_together() -> None:
 
 
 def test_total_variation_of_disjoint_and_of_empty_histograms() -> None:
-    one, other, none = np.array([[2.0, 0]]), np.array([[0, 5.0]]), np.zeros((1, 2))
-    assert total_variation(one, other) == 1
-    assert total_variation(one, 3 * one) == 0
-    assert total_variation(one, none) == 1
-    assert total_variation(none, none) == 0
+    counts = np.array([[2.0, 0]])
+    disjoint = np.array([[0, 5.0]])
+    empty = np.zeros((1, 2))
+    assert total_variation(counts, disjoint) == 1
+    assert total_variation(counts, 3 * counts) == 0
+    assert total_variation(counts, empty) == 1
+    assert total_variation(empty, empty) == 0

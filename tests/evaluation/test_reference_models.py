@@ -31,7 +31,8 @@ def test_the_probabilities_of_a_context_sum_to_one() -> None:
 
 
 def test_more_components_than_the_data_has_reproduce_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    train, test = tiny.images(200), tiny.images(50, seed=1)
+    train = tiny.images(200)
+    test = tiny.images(50, seed=1)
     few = pca_ssim(train, test)
     monkeypatch.setattr(reference_models, "PCA_COMPONENTS", 1)
     assert pca_ssim(train, test) < few < 1

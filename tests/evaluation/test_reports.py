@@ -22,7 +22,8 @@ from genlab.evaluation.reports.render import BEGIN, END
 from genlab.experiments.definitions import fingerprint_code, load_experiments
 from genlab.experiments.results import flatten_results, read_results, write_rows
 
-GRIDS, IMAGES = "arc_grids", "fashion_mnist"
+GRIDS = "arc_grids"
+IMAGES = "fashion_mnist"
 PNG = b"\x89PNG\r\n\x1a\n"
 README = f"# genlab\n\nabove\n\n{BEGIN}\nold\n{END}\n\nbelow\n"
 TEST = {"sentence": "edges are hard", "n_with": 20, "verdict": "supported"}
@@ -30,17 +31,17 @@ TEST |= {"ratio": 1.5, "low": 1.1, "high": 1.9}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
+def complete(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
     """A repository in which every sweep was run, with the results of the default run for all."""
     folder = tmp_path_factory.mktemp("a repository")
     shutil.copytree(root / "results", folder / "results")
     shutil.copytree(root / "results" / IMAGES, folder / "results" / "emoji")
     rows = {}
-    for one in load_experiments(root / "experiments.yaml", root / "params.yaml"):
-        own = folder / "results" / one.dataset
+    for experiment in load_experiments(root / "experiments.yaml", root / "params.yaml"):
+        results = folder / "results" / experiment.dataset
         parts = ("metrics", "training", "verdict", "diagnosis")
-        files = (json.loads((own / f"{name}.json").read_text()) for name in parts)
-        rows[one.name] = {**one.columns, **flatten_results(*files)}
+        files = (json.loads((results / f"{name}.json").read_text()) for name in parts)
+        rows[experiment.name] = {**experiment.columns, **flatten_results(*files)}
     write_rows(folder / "results" / "experiments.csv", rows)
     for template in Path(reports.__file__).parent.glob("templates/*.md.j2"):
         for path in re.findall(r'figure\("([^"]+\.png)"\)', template.read_text()):
@@ -55,18 +56,18 @@ def made(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Path:
 
 
 @pytest.fixture
-def repository(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "a repository"))
+def repository(complete: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(complete, tmp_path / "a repository"))
 
 
 @pytest.fixture
-def runs(made: Path) -> pd.DataFrame:
-    return read_results(made / "results" / "experiments.csv")
+def runs(complete: Path) -> pd.DataFrame:
+    return read_results(complete / "results" / "experiments.csv")
 
 
 def texts(repository: Path, *datasets: str) -> dict[str, str]:
-    found = render.render_reports(repository, list(datasets))
-    return {path.name: text for path, text in found.items()}
+    rendered = render.render_reports(repository, list(datasets))
+    return {path.name: text for path, text in rendered.items()}
 
 
 def change(path: Path, **changes: Any) -> None:
@@ -201,8 +202,9 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
 ) -> None:
     for stem in ("reconstructions", "samplers"):
         write_bytes(repository / "plots" / "emoji" / "evaluation" / f"{stem}.png", PNG)
-    folder, found = repository / "results" / "emoji", {"low": 2.8125, "high": 3.125, "n": 9}
-    change(folder / "metrics.json", bits_per_dim=3.125, intervals={"bits_per_dim": found})
+    folder = repository / "results" / "emoji"
+    interval = {"low": 2.8125, "high": 3.125, "n": 9}
+    change(folder / "metrics.json", bits_per_dim=3.125, intervals={"bits_per_dim": interval})
     mismatch = {"name": "prior_posterior_mismatch", "found": True, "fix": {}, "evidence": {}}
     change(folder / "diagnosis.json", diagnoses=[mismatch])
     text = texts(repository, "emoji")["emoji.md"]
@@ -216,8 +218,8 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
         mean |= {"images_seen": 9, "ssim": 0.5, "cpu_seconds": 7.0}
         runs = [{"relative_frechet": frechet + seed} for seed in range(seeds)]
         sd = dict.fromkeys(mean, 0.25 if seeds > 1 else None)
-        own = {"contender": name, "loss": "", "chosen_for": [aim] if aim else []}
-        return own | {"seeds": [*range(seeds)], "mean": mean, "sd": sd, "runs": runs}
+        setting = {"contender": name, "loss": "", "chosen_for": [aim] if aim else []}
+        return setting | {"seeds": [*range(seeds)], "mean": mean, "sd": sd, "runs": runs}
 
     # The better row on the test split is not the one that validation chose for bits.
     rows = [row("ours", "", 2.125, 2), row("antixk", "bits_per_dim", 12.0, 2)]
@@ -229,10 +231,10 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
         "search_seconds": 60.0,
     }
     write_json(repository / "results" / "baselines.json", comparison)
-    found = texts(repository, IMAGES)
-    report, table = (re.sub(" +", " ", found[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
-    shown = ["VanillaVAE | bits per dim | 2 |", "VanillaVAE | Fréchet | 2 |"]
-    assert all(label in text for label in shown for text in (report, table))
+    by_name = texts(repository, IMAGES)
+    report, table = (re.sub(" +", " ", by_name[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
+    labels = ["VanillaVAE | bits per dim | 2 |", "VanillaVAE | Fréchet | 2 |"]
+    assert all(label in text for label in labels for text in (report, table))
     assert all("pythae, MLP | Fréchet | 1 |" in text for text in (report, table))
     assert "pythae, convolutions | bits per dim | 1 |" in table
     assert "pythae, convolutions" not in report  # a single seed, chosen for bits
@@ -244,7 +246,8 @@ def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> Non
 def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_best(
     runs: pd.DataFrame,
 ) -> None:
-    beta, elbo = "training.best.beta", "training.best.elbo"
+    beta = "training.best.beta"
+    elbo = "training.best.elbo"
     frechet = "metrics.samplers.prior.validation_frechet"
     runs[[beta, elbo, frechet]] = [1.0, -1700.0, 2.0]
     for entry, values in {
@@ -263,16 +266,17 @@ def test_the_rate_with_the_best_samples_is_chosen_where_the_bound_is_near_the_be
 
 
 def test_a_star_marks_what_differs_by_more_than_the_noise_of_seeds(runs: pd.DataFrame) -> None:
-    kl, base = {"metrics.kl_nats": "KL"}, "images-base"
-    # Seeds are pairs: what differs by the same in each differs, however far seeds lie apart.
-    found = {
+    kl = {"metrics.kl_nats": "KL"}
+    base = "images-base"
+    # Seeds are pairs: an equal difference in each is significant, however far seeds lie apart.
+    by_entry = {
         base: [1.0, 20, 30],
         "images-ema": [2.0, 19, 33],
         "images-no-head": [2.0, 21.2, 30.9],
     }
-    for entry, values in found.items():
+    for entry, values in by_entry.items():
         runs.loc[runs.entry == entry, "metrics.kl_nats"] = values
-    names = dict.fromkeys(found, "x")
+    names = dict.fromkeys(by_entry, "x")
     text = tables.sweep_table(
         runs,
         "ablation",
@@ -294,15 +298,15 @@ def test_a_star_marks_what_differs_by_more_than_the_noise_of_seeds(runs: pd.Data
 
 def test_a_count_has_no_interval_of_real_numbers(runs: pd.DataFrame) -> None:
     runs.loc[runs.entry == "images-base", "training.epochs"] = [3, 5, 10]
-    shown = tables.sweep_table(runs, "ablation", {"training.epochs": "epochs"})
-    assert re.search(r"`images-base` +\| 6 +\|", shown)
-    assert " to " not in shown
+    table = tables.sweep_table(runs, "ablation", {"training.epochs": "epochs"})
+    assert re.search(r"`images-base` +\| 6 +\|", table)
+    assert " to " not in table
 
 
 def test_a_symptom_is_shown_with_the_seeds_that_have_its_diagnosis(runs: pd.DataFrame) -> None:
-    own = runs.index[runs.entry == "images-no-head"]
-    for name, found in zip(own, (["nan"], [], ["nan", "other"]), strict=True):
-        runs.at[name, "diagnosis.found"] = found
+    names = runs.index[runs.entry == "images-no-head"]
+    for name, issues in zip(names, (["nan"], [], ["nan", "other"]), strict=True):
+        runs.at[name, "diagnosis.found"] = issues
     fix = ("symptom", "nan", "KL", "metrics.kl_nats", "images-no-head", "head", "images-base")
     assert "| 2 of 3 " in tables.fixes_table(runs, "ablation", [fix])
 
@@ -316,8 +320,8 @@ def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> No
 def test_a_report_says_whether_its_experiments_are_of_the_current_code(repository: Path) -> None:
     path = repository / "results" / "experiments.csv"
     runs = pd.read_csv(path, dtype=str, keep_default_na=False)
-    for part, current in fingerprint_code().items():
-        runs[f"fingerprint.{part}"] = current
+    for column, current in fingerprint_code().items():
+        runs[f"fingerprint.{column}"] = current
     runs.to_csv(path, index=False)
     assert "of one version of the code, the current one." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     runs.loc[0, "fingerprint.code"] = "older"

@@ -10,10 +10,12 @@ from healthy import evidence, grid_run_metrics, grid_series, grids, image_metric
 
 from genlab.evaluation.diagnostics.rules import GRIDS, IMAGES, detected_issues, diagnose
 
-NAN, PRIOR = float("nan"), "samplers.prior.frechet_distance"
+NAN = float("nan")
+PRIOR = "samplers.prior.frechet_distance"
 AUTOREGRESSIVE = {"prior": "autoregressive_mixture"}
 MIXTURE = {"likelihood": "discretized_logistic_mixture"}
-SLOWER, STEADIER = {"grad_clip": 1.0, "lr": 0.001}, {"amsgrad": True, "lr": 0.006 / 3}
+SLOWER = {"grad_clip": 1.0, "lr": 0.001}
+STEADIER = {"amsgrad": True, "lr": 0.006 / 3}
 
 
 def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dic
 
 
 @pytest.mark.parametrize(
-    ("changes", "series", "found", "fix"),
+    ("changes", "series", "failure", "fix"),
     [
         ({}, {}, None, {}),
         # ln 10,000 = 9.2 nats name one of the test images.
@@ -52,10 +54,12 @@ def _detected(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> dic
     ],
 )
 def test_a_failure_of_images_is_detected_with_the_fix_of_its_cause(
-    changes: dict[str, Any], series: dict[str, Any], found: str | None, fix: dict[str, Any]
+    changes: dict[str, Any], series: dict[str, Any], failure: str | None, fix: dict[str, Any]
 ) -> None:
     detected = _detected("images", image_metrics(changes), image_series(**series))
-    assert {name: each["fix"] for name, each in detected.items()} == ({found: fix} if found else {})
+    assert {name: row["fix"] for name, row in detected.items()} == (
+        {failure: fix} if failure else {}
+    )
 
 
 def _without(colour: int) -> np.ndarray:
@@ -65,7 +69,8 @@ def _without(colour: int) -> np.ndarray:
 
 
 def _coarse() -> np.ndarray:
-    predicted, rng = grids(), np.random.default_rng(1)
+    predicted = grids()
+    rng = np.random.default_rng(1)
     predicted[rng.random(predicted.shape) < 0.03] = 0
     lost = (predicted > 0) & (rng.random(predicted.shape) < 0.3)
     predicted[lost] = 1 + predicted[lost] % 9
@@ -73,7 +78,7 @@ def _coarse() -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("predicted", "metrics", "series", "found"),
+    ("predicted", "metrics", "series", "failures"),
     [
         (grids(), {}, {}, []),
         (grids(), {"kl_nats": 0.3}, {}, ["posterior_collapse"]),
@@ -94,9 +99,9 @@ def _coarse() -> np.ndarray:
     ],
 )
 def test_a_failure_of_grids_is_detected(
-    predicted: np.ndarray, metrics: dict[str, Any], series: dict[str, Any], found: list[str]
+    predicted: np.ndarray, metrics: dict[str, Any], series: dict[str, Any], failures: list[str]
 ) -> None:
     measured = grid_run_metrics(predicted, **metrics)
     findings = _detected("grids", measured, grid_series(**series))
-    assert list(findings) == found
-    assert detected_issues(list(findings.values())) == found
+    assert list(findings) == failures
+    assert detected_issues(list(findings.values())) == failures

@@ -56,7 +56,8 @@ def test_the_recorded_runs_are_stable_and_unstable() -> None:
 
 
 def test_a_prior_that_is_trained_alone_has_another_loss() -> None:
-    loss, alone = [0.02] * 8 + [60.0, 50, 45, 44, 43, 42], [0.02] * 8 + [np.nan] * 6
+    loss = [0.02] * 8 + [60.0, 50, 45, 44, 43, 42]
+    alone = [0.02] * 8 + [np.nan] * 6
     assert of_grids(loss, 1.0, 0.0, alone)["loss_spikes"] == 0
     assert of_grids(loss, 1.0, 0.0, 0.02)["loss_spikes"] == 1
 
@@ -92,13 +93,13 @@ def test_images_that_overfit_are_stable_and_those_that_break_down_are_not() -> N
     assert of_images(falling - 4000, broken - 4000)["objective_spikes"] == 2
 
 
-@pytest.mark.parametrize(("curves", "found"), [(UNSTABLE, True), (STABLE, False)])
-def test_instability_is_diagnosed(curves: tuple[list[float], list[float]], found: bool) -> None:
+@pytest.mark.parametrize(("curves", "unstable"), [(UNSTABLE, True), (STABLE, False)])
+def test_instability_is_diagnosed(curves: tuple[list[float], list[float]], unstable: bool) -> None:
     loss, exact = curves
     series = {name: np.resize(of, len(loss)).tolist() for name, of in grid_series().items()}
     series |= {"train/loss": loss, "exact_grid_accuracy": exact, "beta": [0.0] * len(loss)}
     findings = diagnose("grids", evidence("grids", grid_run_metrics(grids()), series))
-    assert detected_issues(findings) == ["training_instability"] * found
+    assert detected_issues(findings) == ["training_instability"] * unstable
 
 
 def test_one_break_of_the_objective_of_images_is_diagnosed() -> None:

@@ -13,15 +13,16 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_distributions_give_chance_accuracy() -> None:
-    found = two_sample_test(tiny.images(300, seed=1), tiny.images(200, seed=2))
-    interval = found["intervals"]["discriminator_accuracy"]
+    metrics = two_sample_test(tiny.images(300, seed=1), tiny.images(200, seed=2))
+    interval = metrics["intervals"]["discriminator_accuracy"]
     assert interval["n"] == 200
     assert interval["low"] < 0.5 < interval["high"]
 
 
 def test_images_that_differ_are_recognised_on_unseen_ones_by_seed() -> None:
     images = tiny.images(400)
-    upright, lying = images[::2], images[1::2]
-    found = two_sample_test(upright, lying)
-    assert found["discriminator_accuracy"] > 0.9
-    assert found == two_sample_test(upright, lying)
+    upright = images[::2]
+    lying = images[1::2]
+    metrics = two_sample_test(upright, lying)
+    assert metrics["discriminator_accuracy"] > 0.9
+    assert metrics == two_sample_test(upright, lying)
