@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Sequence
 
 from genlab.agent.config import Settings
-from genlab.agent.evaluator.estimates import LEVEL, Estimate, estimate
+from genlab.agent.evaluator.estimates import LEVEL, MetricEstimate, estimate
 from genlab.agent.goals.goal import Goal
 from genlab.agent.registry import Attempt, Verdict
 
@@ -18,7 +18,7 @@ HOPELESS = 3.0  # standard deviations of the best attempt's seeds below its mean
 NOTHING_LEFT = "stopped: the planner has nothing left to try"
 
 
-def compare_with_goal(measured: Estimate, goal: Goal) -> Verdict:
+def compare_with_goal(measured: MetricEstimate, goal: Goal) -> Verdict:
     """Compare an estimate with the threshold of a goal, by one-sided bounds."""
     margin = measured.margin(LEVEL)
     surplus = goal.score(measured.mean) - goal.score(goal.threshold)

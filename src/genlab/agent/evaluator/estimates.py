@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 LEVEL = 0.95
 
 
-class Estimate(NamedTuple):
+class MetricEstimate(NamedTuple):
     """Mean of a metric over trainings and items, with its uncertainty.
 
     error: standard error of the mean, over seeds and over items. freedom: its degrees of freedom.
@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
         return [self.mean - margin, self.mean + margin]
 
 
-def estimate(results: Sequence[dict[str, Any]], metric: str) -> Estimate | None:
+def estimate(results: Sequence[dict[str, Any]], metric: str) -> MetricEstimate | None:
     """Estimate the expected metric of a new training on new items; None without a value.
 
     results: `metrics` and `errors` of each seed, as a SeedResult has them. All seeds are measured
@@ -57,7 +57,7 @@ def estimate(results: Sequence[dict[str, Any]], metric: str) -> Estimate | None:
         if count > 1:
             denominator += over_seeds**2 / (count - 1)
         freedom = variance**2 / denominator
-    return Estimate(statistics.fmean(values), math.sqrt(variance), freedom, count)
+    return MetricEstimate(statistics.fmean(values), math.sqrt(variance), freedom, count)
 
 
 def summarise(results: Sequence[dict[str, Any]]) -> dict[str, Any]:

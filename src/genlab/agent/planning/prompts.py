@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from genlab.agent.architecture.compare import format_design
 from genlab.agent.config import Problem
 from genlab.agent.decisions import judge_attempt
-from genlab.agent.evaluator.estimates import Estimate, estimate
+from genlab.agent.evaluator.estimates import MetricEstimate, estimate
 from genlab.agent.goals.goal import Goal, quote_unenforced
 from genlab.agent.library.modules import describe_contract
 from genlab.agent.registry import Attempt
@@ -221,7 +221,7 @@ def describe_recall(attempt: Attempt) -> list[str]:
     return [f"lowest recall {', '.join(f'class {k} {100 * recall[k]:.0f} %' for k in lowest)}"]
 
 
-def _write_estimate(over_seeds: Estimate) -> str:
+def _write_estimate(over_seeds: MetricEstimate) -> str:
     error = f" ± {over_seeds.error:.2g}" if over_seeds.error else ""
     return f"{over_seeds.mean:.4f}{error}"
 
