@@ -20,7 +20,9 @@ from genlab.benchmark.leaderboard.table import list_notes, tabulate
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender
 
-FIRST, SECOND, THIRD = "2026-01-01", "2026-01-02", "2026-01-03"
+FIRST = "2026-01-01"
+SECOND = "2026-01-02"
+THIRD = "2026-01-03"
 Outcome = float | str | None
 """A score, the kind of a failure, or None for a time-out."""
 
@@ -65,11 +67,11 @@ def test_tools_that_differ_are_ranked_and_others_share_a_rank(tmp_path: Path) ->
         tool: list(mean + difficulty + noise[n]) for n, (tool, mean) in enumerate(means.items())
     }
     with make_store(tmp_path, outcomes) as store:
-        found = standings(store)
-    assert {tool: found[tool].rank for tool in means} == {"low": 3, "twin_a": 1, "twin_b": 1}
+        rows = standings(store)
+    assert {tool: rows[tool].rank for tool in means} == {"low": 3, "twin_a": 1, "twin_b": 1}
     # Single intervals overlap, since cases differ in difficulty; paired, they differ.
-    assert (found["low"].high or 0) > (found["twin_a"].low or 1)
-    assert found["low"].score == pytest.approx(np.mean(outcomes["low"]))
+    assert (rows["low"].high or 0) > (rows["twin_a"].low or 1)
+    assert rows["low"].score == pytest.approx(np.mean(outcomes["low"]))
 
 
 def test_a_failure_counts_as_0_unless_the_contender_could_not_help_it(tmp_path: Path) -> None:
@@ -82,9 +84,11 @@ def test_a_failure_counts_as_0_unless_the_contender_could_not_help_it(tmp_path: 
         "broken": [None] * 8,
     }
     with make_store(tmp_path, outcomes) as store:
-        found = standings(store)
-    assert list(found) == ["steady", "flaky", "broken", "unlucky"]  # 4 known cases have no rank
-    flaky, broken, unlucky = found["flaky"], found["broken"], found["unlucky"]
+        rows = standings(store)
+    assert list(rows) == ["steady", "flaky", "broken", "unlucky"]  # 4 known cases have no rank
+    flaky = rows["flaky"]
+    broken = rows["broken"]
+    unlucky = rows["unlucky"]
     assert (flaky.score, flaky.scored_mean) == (pytest.approx(0.475), pytest.approx(0.95))
     assert (flaky.scored, flaky.cases, flaky.excused) == (4, 8, 0)
     assert flaky.failures == dict.fromkeys(lost, 1)
@@ -110,23 +114,25 @@ def test_draws_are_averaged_with_their_spread_and_models_have_a_row_each(tmp_pat
 
 def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:
     # `picky` is worse on every case that both did, but did the easy ones alone.
-    easy, hard = [0.9] * 8, [0.2] * 8
+    easy = [0.9] * 8
+    hard = [0.2] * 8
     jitter = np.linspace(0, 0.04, 8)
     outcomes: dict[str, Sequence[Outcome]] = {
         "picky": [*(np.array(easy) - 0.1 - jitter), *["unavailable"] * 8],
         "brave": [*easy, *hard],
     }
     with make_store(tmp_path, outcomes) as store:
-        found = standings(store)
-    assert (found["picky"].score or 0) > (found["brave"].score or 1)
-    assert (found["brave"].rank, found["picky"].rank) == (1, 2)
+        rows = standings(store)
+    assert (rows["picky"].score or 0) > (rows["brave"].score or 1)
+    assert (rows["brave"].rank, rows["picky"].rank) == (1, 2)
 
 
 def test_few_cases_have_no_rank_and_a_case_of_two_runs_counts_once(tmp_path: Path) -> None:
     few = LEAST - 1
     make_store(tmp_path, {"a": [0.2] * few, "b": [0.1] * few}).close()
     with make_store(tmp_path, {"a": [0.4] * few, "b": [0.1] * few}, SECOND) as store:
-        both, first = standings(store), standings(store, run_id=FIRST)
+        both = standings(store)
+        first = standings(store, run_id=FIRST)
     assert {line.rank for line in both.values()} == {None}
     assert (both["a"].scored, both["a"].cases, both["a"].score) == (few, few, pytest.approx(0.3))
     assert first["a"].score == pytest.approx(0.2)
@@ -143,23 +149,26 @@ def test_versions_of_a_tool_have_a_strength_each(tmp_path: Path) -> None:
             store.prefer("ada", first + 1, first + 2)
             store.prefer("ada", first + 2, first)
         names = [*(f"a, {version.contender_id}" for version in versions), "b"]
-        old, new, other = (summarize_raters(read_tables(store)).strengths[name] for name in names)
-    assert (old.value or 0) < (other.value or 0) < (new.value or 0)
-    assert (old.n, new.n, other.n) == (12, 12, 24)
+        old, new, rival = (summarize_raters(read_tables(store)).strengths[name] for name in names)
+    assert (old.value or 0) < (rival.value or 0) < (new.value or 0)
+    assert (old.n, new.n, rival.n) == (12, 12, 24)
 
 
 def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> None:
-    old, new = {"score_version": "9"}, {"score_version": "10"}
+    old = {"score_version": "9"}
+    new = {"score_version": "10"}
     make_store(tmp_path, {"a": [0.2] * 6, "gone": [0.9] * 6}, FIRST, **old).close()
     with make_store(tmp_path, {"a": [0.4] * 5}, SECOND, **new) as store:
-        found, one = standings(store), standings(store, run_id=FIRST)
-        a, gone = found["a"], found["gone"]
+        rows = standings(store)
+        first_run = standings(store, run_id=FIRST)
+        a = rows["a"]
+        gone = rows["gone"]
         assert (a.score, a.scored, a.cases, a.older) == (pytest.approx(0.4), 5, 6, 6)
         assert a.components == {"identity": pytest.approx(0.4)}
         assert (gone.score, gone.rank, gone.older, gone.components) == (None, None, 6, {})
-        assert any("12 scores" in note for note in list_notes(list(found.values())))
-        assert (one["a"].score, one["a"].older) == (pytest.approx(0.2), 0)
-        assert not any("older" in note for note in list_notes(list(one.values())))
+        assert any("12 scores" in note for note in list_notes(list(rows.values())))
+        assert (first_run["a"].score, first_run["a"].older) == (pytest.approx(0.2), 0)
+        assert not any("older" in note for note in list_notes(list(first_run.values())))
         for image in {item.image_sha256 for item in store.items(FIRST)}:
             store.rate("run_item", image, "ada", 3, "blind")
         # The images of the two runs' items are the same where their ids are.
@@ -170,15 +179,15 @@ def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> N
 def test_stars_weigh_images_alike_and_contexts_are_never_pooled(tmp_path: Path) -> None:
     with make_store(tmp_path, {"a": [0.2, 0.9], "b": [0.5, 0.5]}) as store:
         first, second = (item for item in store.items() if item.tool_id == "a")
-        given = (("ada", first, 1), ("ada", first, 2), ("mary", first, 4), ("ada", second, 5))
-        for rater, image, stars in given:
+        ratings = (("ada", first, 1), ("ada", first, 2), ("mary", first, 4), ("ada", second, 5))
+        for rater, image, stars in ratings:
             # By its content alone: as after an import from another machine.
             store.rate("run_item", image.image_sha256, rater, stars, "blind")
         store.rate("run_item", first.image_sha256, "ada", 1, "grid")
         store.rate("run_item", first.image_sha256, "model, prompt 1", 3, "judge")
-        found = standings(store)
-    assert found["b"].stars == {}
-    blind, grid, judge = found["a"].stars.values()
+        rows = standings(store)
+    assert rows["b"].stars == {}
+    blind, grid, judge = rows["a"].stars.values()
     assert (blind.mean, blind.raters, blind.ratings) == (pytest.approx((3 + 5) / 2), 2, 3)
     assert (grid.mean, judge.mean) == (1, 3)
 
@@ -190,11 +199,9 @@ def test_blind_stars_lead_once_there_are_enough(tmp_path: Path) -> None:
             for rater in ("ada", "mary"):
                 stars = 1 if item.tool_id == "a" else 5
                 store.rate("run_item", item.image_sha256, rater, stars, "blind")
-        found, agreed = (
-            rank_contenders(read_tables(store)),
-            summarize_raters(read_tables(store)).alpha,
-        )
+        rows = rank_contenders(read_tables(store))
+        agreed = summarize_raters(read_tables(store)).alpha
     assert (agreed.n, agreed.value) == (12, pytest.approx(1))
-    assert [(row.label, row.stars["blind"].ratings) for row in found] == [("b", 12), ("a", 12)]
+    assert [(row.label, row.stars["blind"].ratings) for row in rows] == [("b", 12), ("a", 12)]
     assert STARS_LEAD <= 12
-    assert list(tabulate(found)[0])[2] == "blind stars"
+    assert list(tabulate(rows)[0])[2] == "blind stars"
