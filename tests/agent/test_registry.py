@@ -55,7 +55,9 @@ def test_values_are_of_seeds_and_a_failure_has_none(workspace: Workspace) -> Non
     assert failed.parameters is None
 
 
-@pytest.mark.parametrize("damage", ["", "null", '{"run_id": 3}', "[" * 100_000], ids=len)
+@pytest.mark.parametrize(
+    "damage", ["", "null", '{"run_id": 3}', '{"verdict": []}', "[" * 100_000], ids=len
+)
 def test_a_damaged_record_is_not_a_missing_one(workspace: Workspace, damage: str) -> None:
     registry = Registry(workspace)
     attempts = [new_attempt(workspace, value) for value in (0.1, 0.3)]

@@ -100,7 +100,7 @@ class Attempt(Draft):
     @field_validator("verdict", mode="before")
     @classmethod
     def _read_old_verdict(cls, value: Any) -> Any:
-        return RENAMED_VERDICTS.get(value, value)
+        return RENAMED_VERDICTS.get(value, value) if isinstance(value, str) else value
 
     def values(self, metric: str) -> list[float]:
         """List the finite values of a metric, one per seed; none where the attempt failed."""
