@@ -112,7 +112,7 @@ def test_released_judges_of_other_code_are_not_taken(
     release_judges(NAME)
     shutil.rmtree(place)
     assert len(load_judges(DATA)) == 3
-    monkeypatch.setattr(judges.code, "digest", lambda modules: "other code")
+    monkeypatch.setattr(judges.code, "digest_sources", lambda modules: "other code")
     with pytest.raises(GenlabError) as refused:
         load_judges(DATA)
     assert (refused.value.path, refused.value.fix) == (place / FILE, COMMAND)
