@@ -52,14 +52,14 @@ def store(tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Store:
+def other_store(tmp_path: Path) -> Store:
     """A store with the same run after another one: its items have other numbers."""
-    made = Store(tmp_path / "other.sqlite3")
-    made.create_run("2025-12-31", now(), CASES, TOOLS)
-    made.create_run(RUN, now(), CASES, TOOLS[::-1])
+    store = Store(tmp_path / "other.sqlite3")
+    store.create_run("2025-12-31", now(), CASES, TOOLS)
+    store.create_run(RUN, now(), CASES, TOOLS[::-1])
     swapped = dict(zip((5, 6, 7, 8), (2, 1, 4, 3), strict=True))
-    change_items(made, [(n, {"image_sha256": f"{s:064x}"}) for n, s in swapped.items()])
-    return made
+    change_items(store, [(n, {"image_sha256": f"{s:064x}"}) for n, s in swapped.items()])
+    return store
 
 
 # stars
@@ -79,27 +79,28 @@ def other(tmp_path: Path) -> Store:
     ],
 )
 def test_a_fault_in_a_csv_is_named_with_its_line_and_nothing_is_kept(
-    store: Store, other: Store, tmp_path: Path, old: str, new: str, key: str | None
+    store: Store, other_store: Store, tmp_path: Path, old: str, new: str, key: str | None
 ) -> None:
     store.rate("run_item", MARK, "ann", 4, "blind")
     path = tmp_path / "ratings.csv"
     export_stars(store, path)
     path.write_text(re.sub(old, new, path.read_text(), count=1))
     with refused("line ", key=key, path=path):
-        import_stars(other, path)
-    assert other.ratings() == []
+        import_stars(other_store, path)
+    assert other_store.ratings() == []
 
 
 def test_csv_keeps_every_rating_and_the_newer_one(
-    store: Store, other: Store, tmp_path: Path
+    store: Store, other_store: Store, tmp_path: Path
 ) -> None:
     for number, rater in enumerate(NAMES, 1):
         store.rate("run_item", f"{number:064x}", rater, number, "grid", session="s")
-    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first = tmp_path / "first.csv"
+    second = tmp_path / "second.csv"
     assert export_stars(store, first) == 3
-    assert import_stars(other, first) == 3
-    assert import_stars(other, first) == 0
-    export_stars(other, second)
+    assert import_stars(other_store, first) == 3
+    assert import_stars(other_store, first) == 0
+    export_stars(other_store, second)
     assert first.read_bytes() == second.read_bytes()
     store.rate("run_item", f"{3:064x}", "李", 5, "grid")
     assert import_stars(store, first) == 0
@@ -110,21 +111,24 @@ def test_csv_keeps_every_rating_and_the_newer_one(
 
 
 def test_votes_come_back_equal_in_a_store_with_other_numbers(
-    store: Store, other: Store, tmp_path: Path
+    store: Store, other_store: Store, tmp_path: Path
 ) -> None:
     for rater, outcome in zip([*NAMES, "bob"], OUTCOMES, strict=True):
         store.prefer(rater, 1, 2, outcome, session="s")
         store.prefer(rater, 4, 3, outcome)
-    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first = tmp_path / "first.csv"
+    second = tmp_path / "second.csv"
     assert export_votes(store, first) == 8
     words = set(pd.read_csv(first).winner)
     assert words == {"model_a", "model_b", "tie", "both_bad"}
-    assert import_votes(other, first) == (8, 0)
-    assert import_votes(other, first) == (0, 0)
-    export_votes(other, second)
+    assert import_votes(other_store, first) == (8, 0)
+    assert import_votes(other_store, first) == (0, 0)
+    export_votes(other_store, second)
     assert first.read_bytes() == second.read_bytes()
-    kept = {(vote.rater, vote.first_item): vote.outcome for vote in other.find(Preference)}
-    assert kept[NAMES[0], 5] == "second"  # the tools are in the other order there
+    outcomes = {
+        (vote.rater, vote.first_item): vote.outcome for vote in other_store.find(Preference)
+    }
+    assert outcomes[NAMES[0], 5] == "second"  # the tools are in the other order there
     store.prefer(NAMES[0], 1, 2, "tie")
     assert import_votes(store, first) == (0, 0)  # this store's answer is newer
 
@@ -141,7 +145,13 @@ def test_votes_come_back_equal_in_a_store_with_other_numbers(
     ],
 )
 def test_an_unknown_word_in_votes_is_refused_with_its_line(
-    store: Store, other: Store, tmp_path: Path, old: str, new: str, key: str | None, named: str
+    store: Store,
+    other_store: Store,
+    tmp_path: Path,
+    old: str,
+    new: str,
+    key: str | None,
+    named: str,
 ) -> None:
     path = tmp_path / "votes.csv"
     store.prefer("ann", 1, 2)
@@ -149,8 +159,8 @@ def test_an_unknown_word_in_votes_is_refused_with_its_line(
     export_votes(store, path)
     path.write_text(path.read_text().replace(old, new, 1))
     with refused("line ", named, key=key, path=path):
-        import_votes(other, path)
-    assert other.find(Preference) == []
+        import_votes(other_store, path)
+    assert other_store.find(Preference) == []
 
 
 def test_votes_on_images_that_are_not_here_are_left_out_and_counted(
@@ -197,12 +207,12 @@ def change_task(path: Path, change: Change) -> None:
 
 
 def test_tasks_bring_every_rating_back_and_show_no_tool(
-    tasks: tuple[Store, Path], other: Store
+    tasks: tuple[Store, Path], other_store: Store
 ) -> None:
     store, path = tasks
-    assert import_tasks(other, path) == (len(store.ratings()), [])
-    assert described(other) == described(store)
-    assert import_tasks(other, path) == (0, [])
+    assert import_tasks(other_store, path) == (len(store.ratings()), [])
+    assert described(other_store) == described(store)
+    assert import_tasks(other_store, path) == (0, [])
     entries = json.loads(path.read_text())
     taken = {"id", "annotator", "created_at", "updated_at", "lead_time", "annotation_id", CONTROL}
     assert not any(taken & set(entry["data"]) for entry in entries)
@@ -215,44 +225,44 @@ def give(stars: object, **annotation: Any) -> Change:
     """What an annotator of Label Studio adds to a task."""
     control = {"from_name": CONTROL, "to_name": "image", "type": "rating"}
     result = [{"id": "q1", **control, "value": {"rating": stars}}]
-    given = {"completed_by": 7, "updated_at": "2026-01-31T12:00:00.5Z", "result": result}
-    return lambda task: task["annotations"].append({**given, **annotation})
+    annotated = {"completed_by": 7, "updated_at": "2026-01-31T12:00:00.5Z", "result": result}
+    return lambda task: task["annotations"].append({**annotated, **annotation})
 
 
 def test_stars_given_in_label_studio_are_blind_ones_of_its_user(
-    tasks: tuple[Store, Path], other: Store
+    tasks: tuple[Store, Path], other_store: Store
 ) -> None:
     store, path = tasks
     change_task(path, give(5))
     change_task(path, lambda task: task["annotations"][0]["result"][0]["value"].update(rating=2))
     change_task(path, lambda task: task["annotations"][0].update(updated_at="2099-01-01T00:00Z"))
-    assert import_tasks(other, path) == (len(store.ratings()) + 1, [])
-    [given] = other.ratings(rater="label-studio-7")
-    assert (given.stars, given.context) == (5, "blind")
-    assert given.rated == "2026-01-31T12:00:00.500000+00:00"
-    [changed] = [rating for rating in other.ratings() if rating.rated.startswith("2099")]
+    assert import_tasks(other_store, path) == (len(store.ratings()) + 1, [])
+    [rating] = other_store.ratings(rater="label-studio-7")
+    assert (rating.stars, rating.context) == (5, "blind")
+    assert rating.rated == "2026-01-31T12:00:00.500000+00:00"
+    [changed] = [rating for rating in other_store.ratings() if rating.rated.startswith("2099")]
     assert changed.stars == 2
 
 
 @pytest.mark.parametrize("stars", [0, 6, 3.5, True, "4", None])
 def test_stars_out_of_range_are_refused_with_their_task(
-    tasks: tuple[Store, Path], other: Store, stars: object
+    tasks: tuple[Store, Path], other_store: Store, stars: object
 ) -> None:
     _, path = tasks
     change_task(path, give(stars))
     with refused("task ", key="stars", path=path):
-        import_tasks(other, path)
-    assert other.ratings() == []
+        import_tasks(other_store, path)
+    assert other_store.ratings() == []
 
 
 def test_skipped_tasks_and_unknown_controls_are_left_out_by_name(
-    tasks: tuple[Store, Path], other: Store
+    tasks: tuple[Store, Path], other_store: Store
 ) -> None:
     store, path = tasks
     change_task(path, give(4, was_cancelled=True))
     note = {"from_name": "remark", "to_name": "image", "type": "textarea", "value": {"text": ["x"]}}
     change_task(path, lambda task: task["annotations"][0]["result"].append(note))
-    changed, left_out = import_tasks(other, path)
+    changed, left_out = import_tasks(other_store, path)
     assert changed == len(store.ratings())
     assert ["remark" in line for line in left_out] == [True, False]
     assert "skipped" in left_out[1]
@@ -260,12 +270,12 @@ def test_skipped_tasks_and_unknown_controls_are_left_out_by_name(
 
 @pytest.mark.parametrize("text", ["{}", '[{"picture": "x", "stars": 4}]', "[3]"])
 def test_another_json_is_refused_with_the_export_that_is_read(
-    other: Store, tmp_path: Path, text: str
+    other_store: Store, tmp_path: Path, text: str
 ) -> None:
     path = tmp_path / "export.json"
     path.write_text(text)
     with refused("format JSON", path=path):
-        import_tasks(other, path)
+        import_tasks(other_store, path)
 
 
 # results
@@ -294,7 +304,7 @@ def test_results_have_a_row_per_item_and_no_formula(project: Path, tmp_path: Pat
 
 
 def test_the_name_of_a_file_says_its_format_and_votes_go_beside(
-    store: Store, other: Store, tmp_path: Path
+    store: Store, other_store: Store, tmp_path: Path
 ) -> None:
     store.rate("run_item", f"{1:064x}", "ann", 4, "blind")
     store.prefer("ann", 1, 2, "tie")
@@ -302,6 +312,6 @@ def test_the_name_of_a_file_says_its_format_and_votes_go_beside(
         for line in write_ratings(store, tmp_path / name):
             assert line.startswith("wrote ")
         for file in (name, "ratings-votes.csv"):
-            [_] = read_ratings(other, tmp_path / file)
-    assert described(other) == described(store)
-    assert [vote.outcome for vote in other.find(Preference)] == ["tie"]
+            [_] = read_ratings(other_store, tmp_path / file)
+    assert described(other_store) == described(store)
+    assert [vote.outcome for vote in other_store.find(Preference)] == ["tie"]

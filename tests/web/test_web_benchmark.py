@@ -56,39 +56,39 @@ def lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
 )
 def test_a_foreign_text_is_harmless_and_bounded(foreign: str) -> None:
     html = escape.text(foreign)
-    assert not any(part in html for part in ("<script", "<img", "\u202e", "\n"))
+    assert not any(text in html for text in ("<script", "<img", "\u202e", "\n"))
     html.encode("utf-8")
     assert len(escape.line(foreign)) <= escape.LONGEST
     assert "](" not in escape.label(foreign + "[a](http://b)")
 
 
 def test_options_with_one_label_stay_distinct() -> None:
-    found = frame.make_unique({"a": "Two friends", "b": "Two friends", "c": "Three"})
-    assert found == {"a": "Two friends, a", "b": "Two friends, b", "c": "Three"}
+    labels = frame.make_unique({"a": "Two friends", "b": "Two friends", "c": "Three"})
+    assert labels == {"a": "Two friends, a", "b": "Two friends, b", "c": "Three"}
 
 
 # the page Benchmark
 
 
 def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs, page: Open) -> None:
-    shown = page(lived.root, "benchmark", run=RUN, rater="ada")
-    html = words(shown)
+    app = page(lived.root, "benchmark", run=RUN, rater="ada")
+    html = words(app)
     assert html.count("b-badge") >= 4
     assert "x" * 200 not in html
     item = lived.store.items(RUN)[0]
-    shown.get("feedback")[0].set_value(3).run()
+    app.get("feedback")[0].set_value(3).run()
     [rating] = lived.store.ratings("run_item", rater="ada")
     assert (rating.stars, rating.subject_hash, rating.context) == (4, item.image_sha256, "grid")
 
 
 def test_a_link_opens_the_same_view(lived: Jobs, page: Open) -> None:
     lived.store.rate("run_item", lived.store.items(RUN)[0].image_sha256, "ada", 4, "blind")
-    for view, said in (
+    for view, sentence in (
         ("Compare", "two images"),
         ("Leaderboard", "too few"),
         ("nonsense", "b-cell"),
     ):
-        assert said in words(page(lived.root, "benchmark", run=RUN, view=view))
+        assert sentence in words(page(lived.root, "benchmark", run=RUN, view=view))
 
 
 def test_a_run_of_another_process_cannot_be_cancelled_here(lived: Jobs, page: Open) -> None:
@@ -100,7 +100,8 @@ def test_a_run_of_another_process_cannot_be_cancelled_here(lived: Jobs, page: Op
 
 
 def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
-    cases, contenders = lived.store.run(RUN).cases[:1], [Contender(tool_id="sim_paint")]
+    cases = lived.store.run(RUN).cases[:1]
+    contenders = [Contender(tool_id="sim_paint")]
     for number in range(2, 53):
         lived.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
     listed = [
@@ -120,36 +121,36 @@ def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
 
 
 def test_a_case_that_has_changed_since_is_not_shown(lived: Jobs, page: Open) -> None:
-    said = f"case case-001 has changed since run {RUN}"
-    assert said not in words(page(lived.root, "benchmark", run=RUN))
+    fault = f"case case-001 has changed since run {RUN}"
+    assert fault not in words(page(lived.root, "benchmark", run=RUN))
     case = next(case for case in lived.cases() if case.case_id == "case-001")
     shutil.copy(case.avatars["one"], case.template)
-    assert said in words(page(lived.root, "benchmark", run=RUN))
-    shown = page(lived.root, "rate", rater="ada", of=RUN)
-    seen = [words(shown)]
+    assert fault in words(page(lived.root, "benchmark", run=RUN))
+    app = page(lived.root, "rate", rater="ada", of=RUN)
+    pages = [words(app)]
     for _ in range(3):
-        seen.append(words(shown.button(key="skip").click().run()))
-    assert ["who is replaced" in html for html in seen] == [said not in html for html in seen]
-    assert sum(said in html for html in seen) == 1
+        pages.append(words(app.button(key="skip").click().run()))
+    assert ["who is replaced" in html for html in pages] == [fault not in html for html in pages]
+    assert sum(fault in html for html in pages) == 1
 
 
 def test_the_judge_is_in_the_estimate_and_is_named(lived: Jobs, page: Open) -> None:
     file = lived.root / "params.yaml"
     file.write_text(file.read_text().replace('judge: ""', 'judge: "vision"'))
-    shown = page(lived.root, "benchmark")
-    words_of_button = shown.button(key="run").label.replace("\\", "")
-    found = re.fullmatch(r"Run (\d+) images, about \$([\d.]+)", words_of_button)
-    assert found is not None
-    assert float(found[2]) == pytest.approx(int(found[1]) * COST)
-    assert "vision rates each image" in words(shown)
+    app = page(lived.root, "benchmark")
+    words_of_button = app.button(key="run").label.replace("\\", "")
+    match = re.fullmatch(r"Run (\d+) images, about \$([\d.]+)", words_of_button)
+    assert match is not None
+    assert float(match[2]) == pytest.approx(int(match[1]) * COST)
+    assert "vision rates each image" in words(app)
 
 
 def test_options_of_the_parameters_are_preset(lived: Jobs, page: Open) -> None:
     file = lived.root / "params.yaml"
     options = "options: {control_blurred: {strength: [1, 2]}}"
     file.write_text(re.sub("^  options: .*", f"  {options}", file.read_text(), flags=re.M))
-    shown = page(lived.root, "benchmark")
-    assert shown.text_input(key="option-control_blurred-strength").value == "1, 2"
+    app = page(lived.root, "benchmark")
+    assert app.text_input(key="option-control_blurred-strength").value == "1, 2"
 
 
 # the page Rate
@@ -175,7 +176,7 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     subjects = list_run(lived.store, RUN)
 
     def order(rater: str) -> list[str]:
-        return [one.sha256 for [one] in Session(lived.store, rater, subjects).queue]
+        return [subject.sha256 for [subject] in Session(lived.store, rater, subjects).queue]
 
     first = order("ada")
     assert {tuple(order(name)) for name in ("bob", "eve", "joe")} != {tuple(first)}
@@ -188,7 +189,7 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     while way.current:
         way.skip()
     way.answer(5)  # a second press at the end
-    assert [one.stars for one in lived.store.ratings("run_item")] == [3]
+    assert [rating.stars for rating in lived.store.ratings("run_item")] == [3]
 
 
 def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,15 +202,15 @@ def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.Monkey
     assert way.done == 2
     way.undo()
     way.answer(4)  # that image has been seen
-    assert sorted(one.stars for one in lived.store.ratings("run_item")) == [3, 4]
+    assert sorted(rating.stars for rating in lived.store.ratings("run_item")) == [3, 4]
 
 
 def test_a_name_that_no_rating_can_have_is_a_sentence(lived: Jobs, page: Open) -> None:
-    shown = page(lived.root, "rate", rater="=1+1", of=RUN)
-    assert "starts with none of" in shown.error[0].value
-    shown.text_input(key="rater").set_value("ann").run()
-    shown.button(key="answer-3").click().run()
-    assert not shown.error
+    app = page(lived.root, "rate", rater="=1+1", of=RUN)
+    assert "starts with none of" in app.error[0].value
+    app.text_input(key="rater").set_value("ann").run()
+    app.button(key="answer-3").click().run()
+    assert not app.error
     assert [rating.rater for rating in lived.store.ratings()] == ["ann"]
 
 
@@ -218,45 +219,47 @@ def test_a_rating_that_cannot_be_saved_is_a_sentence(
     lived: Jobs, page: Open, press: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rating_session, "PAUSE", 0.0)
-    shown = page(lived.root, "rate", rater="ada", of=RUN)
-    shown.button(key="answer-4").click().run()
+    app = page(lived.root, "rate", rater="ada", of=RUN)
+    app.button(key="answer-4").click().run()
     with closing(sqlite3.connect(lived.store.path)) as store:
         store.execute("DROP TABLE human_scores")
-    shown.button(key=press).click().run()
-    assert "human_scores" in shown.error[0].value.replace("\\", "")
-    assert not shown.exception
+    app.button(key=press).click().run()
+    assert "human_scores" in app.error[0].value.replace("\\", "")
+    assert not app.exception
 
 
 def test_the_template_replaces_one_image_while_it_is_there(lived: Jobs, page: Open) -> None:
-    shown = page(lived.root, "rate", rater="ada", of=RUN)
-    before = words(shown)
+    app = page(lived.root, "rate", rater="ada", of=RUN)
+    before = words(app)
     assert "who is replaced" in before
-    shown.button(key="flip").click().run()
-    assert "the template</bdi>" in words(shown)
-    shown.button(key="flip").click().run()
-    assert words(shown) == before
-    shown.button(key="flip").click().run()
-    shown.button(key="answer-3").click().run()
-    assert "the template</bdi>" not in words(shown)
+    app.button(key="flip").click().run()
+    assert "the template</bdi>" in words(app)
+    app.button(key="flip").click().run()
+    assert words(app) == before
+    app.button(key="flip").click().run()
+    app.button(key="answer-3").click().run()
+    assert "the template</bdi>" not in words(app)
     shutil.rmtree(lived.root / "cases")
-    shown.button(key="flip").click().run()
-    assert not shown.exception
-    html = words(shown)
+    app.button(key="flip").click().run()
+    assert not app.exception
+    html = words(app)
     assert "/api/pictures/" in html
     assert not any(text in html for text in ("who is replaced", "the template</bdi>"))
 
 
 def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
-    empty, [done, *_] = "2026-01-05", lived.store.items(RUN)
-    cases, contenders = lived.store.run(RUN).cases, [Contender(tool_id="sim_paint")]
+    empty = "2026-01-05"
+    done, *_ = lived.store.items(RUN)
+    cases = lived.store.run(RUN).cases
+    contenders = [Contender(tool_id="sim_paint")]
     lived.store.create_run(empty, f"{empty}T00:00", cases[:1], contenders)
-    shown = page(lived.root, "rate", rater="ada", of=empty)
-    assert "Nothing to rate" in shown.info[0].value
+    app = page(lived.root, "rate", rater="ada", of=empty)
+    assert "Nothing to rate" in app.info[0].value
     [item] = lived.store.items(empty)
     values = {"status": "scored", "image": done.image, "image_sha256": done.image_sha256}
     change_items(lived.store, [(item.item_id, values)])
-    shown.run()
-    assert "0 of 1 rated" in "".join(one.proto.text for one in shown.get("progress"))
+    app.run()
+    assert "0 of 1 rated" in "".join(bar.proto.text for bar in app.get("progress"))
 
 
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
@@ -265,7 +268,7 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     way = Session(lived.store, "ada", list_run(lived.store, RUN), paired=True)
     assert (way.total, way.done, way.ahead) == (1, 0, [])
     assert len(way.current) == 2
-    assert {one.case_id for one in way.current} == {"case-001"}
+    assert {subject.case_id for subject in way.current} == {"case-001"}
     left = way.current[0].item_id
     way.answer(1)
     assert way.current == []
@@ -283,20 +286,20 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     way.undo()
     way.skip()
     assert way.done == 1
-    alike = [replace(one, contender="one") for one in list_run(lived.store, RUN)]
+    alike = [replace(subject, contender="one") for subject in list_run(lived.store, RUN)]
     assert Session(lived.store, "bob", alike, paired=True).total == 0
 
 
 def test_votes_have_keys_that_do_not_clash(lived: Jobs, page: Open) -> None:
     _, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
     change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
-    shown = page(lived.root, "rate", rater="ada", of=RUN, pairs="true")
-    keys = [button.proto.shortcut for button in shown.button if button.proto.shortcut]
+    app = page(lived.root, "rate", rater="ada", of=RUN, pairs="true")
+    keys = [button.proto.shortcut for button in app.button if button.proto.shortcut]
     assert len(set(keys)) == len(keys) == 6
     for label in ("Tie", "Both bad"):
-        [button] = [button for button in shown.button if button.label == label]
+        [button] = [button for button in app.button if button.label == label]
         assert button.proto.shortcut in rate.PAIR_KEYS
-    shown.button(key="answer-4").click().run()
+    app.button(key="answer-4").click().run()
     assert [vote.outcome for vote in lived.store.find(Preference)] == ["both_bad"]
 
 
@@ -328,15 +331,19 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
     with refused("dvc repro evaluate"):
         list_dataset(lived, dataset, "vae_sample")
     evidence = lived.root / "data" / "evaluated" / dataset / "evidence.npz"
-    kept = dict.fromkeys(EVIDENCE["grids"] + EVIDENCE["images"], grids)
-    write_npz(evidence, kept | {"predicted": grids[:2]}, kind="evaluation")
+    arrays = dict.fromkeys(EVIDENCE["grids"] + EVIDENCE["images"], grids)
+    write_npz(evidence, arrays | {"predicted": grids[:2]}, kind="evaluation")
     samples = list_dataset(lived, dataset, "vae_sample")
     rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
-    assert not any(template_url(one, "") for one in rebuilt)  # of another split than there is now
-    assert all(image_url(one).startswith("data:image/png;base64,") for one in samples + rebuilt)
+    assert not any(
+        template_url(subject, "") for subject in rebuilt
+    )  # of another split than there is now
+    assert all(
+        image_url(subject).startswith("data:image/png;base64,") for subject in samples + rebuilt
+    )
     Session(lived.store, "ada", samples).answer(4)
-    assert [one.stars for one in lived.store.ratings("vae_sample")] == [4]
+    assert [rating.stars for rating in lived.store.ratings("vae_sample")] == [4]
     assert lived.store.ratings("reconstruction") == []
-    shown = page(lived.root, "rate", rater="ada", kind="vae_sample", of=dataset)
-    assert "1 of 3 rated" in "".join(one.proto.text for one in shown.get("progress"))
+    app = page(lived.root, "rate", rater="ada", kind="vae_sample", of=dataset)
+    assert "1 of 3 rated" in "".join(bar.proto.text for bar in app.get("progress"))
