@@ -91,11 +91,7 @@ def grid_metrics(
         if name.startswith(SHARES) and value[0] == 1:
             faultless = len(np.unique(units[~np.isnan(per_grid[name])]))
             intervals[name] = wilson_interval(faultless, faultless)
-    histograms = {"true": total.sum(axis=1), "predicted": total.sum(axis=0)[:COLOURS]}
-    metrics["colour_histogram"] = {}
-    for name, cells in histograms.items():
-        shares = cells / total.sum()
-        metrics["colour_histogram"][name] = {str(c): float(s) for c, s in enumerate(shares)}
+    metrics["colour_histogram"] = _colour_histogram(total)
     return {**metrics, "intervals": intervals}
 
 
@@ -114,6 +110,16 @@ def total_variation(counts: Floats, others: Floats) -> Floats:
     any_empty = (totals == 0) | (other_totals == 0)
     distances: Floats = np.where(any_empty, np.where(both_empty, 0.0, 1.0), distance)
     return distances
+
+
+def _colour_histogram(confusion: npt.NDArray[Any]) -> dict[str, dict[str, float]]:
+    """Fractions of the true and of the predicted colours, from a matrix (10, values)."""
+    cells = {"true": confusion.sum(axis=1), "predicted": confusion.sum(axis=0)[:COLOURS]}
+    histogram = {}
+    for name, counts in cells.items():
+        shares = counts / confusion.sum()
+        histogram[name] = {str(colour): float(share) for colour, share in enumerate(shares)}
+    return histogram
 
 
 def _compute_metrics(confusion: npt.NDArray[Any]) -> dict[str, Floats]:
