@@ -43,8 +43,10 @@ EXCEPTIONS = (
     ("data/evaluated/*/timing.json", r"[0-9]+\.[0-9]+", "seconds of the measurement"),
     (
         "data/agent/report.*",
-        r"(took|out in) [0-9.]+ s|data:image/png;base64,[A-Za-z0-9+/=]+",
-        "seconds of answers and attempts; the figure, compared as data/agent/progress.png",
+        r"(took|out in) [0-9.]+ s|data:image/png;base64,[A-Za-z0-9+/=]+|qe_[0-9_]+"
+        r"|seconds of a training( \| |</td>\s*<td>)[0-9.]+"
+        r"|[0-9.]+(?=( \| |</td>\s*<td[^>]*>)[A-Z][a-z]+: )",  # a cell before that of a decision
+        "seconds and dates of answers and attempts; the figure is compared as progress.png",
     ),
     ("data/agent/transcript.jsonl", r'"seconds": ?[0-9.e-]+', "seconds of the answers"),
     ("data/agent_search/project.json", r'"key": "[0-9a-f]+"', "digest of code among others"),
