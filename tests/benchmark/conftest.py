@@ -1,4 +1,4 @@
-"""A benchmark in small, a finished run, and the shipped case that swap and score are tested on."""
+"""A small benchmark, a finished run, and a shipped case for the tests of swap and score."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from genlab.benchmark.tools.local import swap_locally
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.store.close()
+    bench = Bench(tmp_path)
+    yield bench
+    bench.store.close()
 
 
 @pytest.fixture(scope="session")

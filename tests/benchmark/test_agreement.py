@@ -1,4 +1,4 @@
-"""Agreement, preferences: known answers, and a reason where there is no answer."""
+"""Agreement and preferences: textbook values, and a reason where there is no estimate."""
 
 import krippendorff
 import numpy as np
@@ -18,21 +18,22 @@ TEXTBOOK = (
 )
 
 
-def within(value: float, found: agreement.Estimate) -> bool:
-    """Whether a value lies within an interval that is reported."""
-    assert found.low is not None
-    assert found.high is not None
-    return found.low < value < found.high
+def is_within(value: float, estimate: agreement.Estimate) -> bool:
+    """Whether a value lies within the interval of an estimate."""
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low < value < estimate.high
 
 
 def test_alpha_is_that_of_the_textbook() -> None:
     pictures = zip(*TEXTBOOK, strict=True)
     counts = np.array([[stars.count(star) for star in STARS] for stars in pictures])
-    found = agreement.krippendorff_alpha(counts)
-    assert found.value == pytest.approx(0.815, abs=5e-4)
-    assert found.n == 11  # the last picture has one rating
-    assert within(0.815, found)
-    assert agreement.krippendorff_alpha(np.tile(2 * np.eye(5), (12, 1))).value == pytest.approx(1)
+    alpha = agreement.krippendorff_alpha(counts)
+    assert alpha.value == pytest.approx(0.815, abs=5e-4)
+    assert alpha.n == 11  # the last picture has one rating
+    assert is_within(0.815, alpha)
+    unanimous = agreement.krippendorff_alpha(np.tile(2 * np.eye(5), (12, 1)))
+    assert unanimous.value == pytest.approx(1)
 
 
 def test_alpha_of_resamples_is_that_of_the_library() -> None:
@@ -51,7 +52,7 @@ def test_alpha_of_resamples_is_that_of_the_library() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "why"),
+    ("estimate", "why"),
     [
         (agreement.krippendorff_alpha(np.zeros((0, 5))), "too few"),
         (agreement.krippendorff_alpha(np.tile([0, 0, 1, 0, 0], (20, 1))), "too few"),
@@ -65,9 +66,9 @@ def test_alpha_of_resamples_is_that_of_the_library() -> None:
         ),
     ],
 )
-def test_what_cannot_be_known_says_why(found: agreement.Estimate, why: str) -> None:
-    assert found.value is None
-    assert why in found.why
+def test_an_estimate_without_a_value_says_why(estimate: agreement.Estimate, why: str) -> None:
+    assert estimate.value is None
+    assert why in estimate.why
 
 
 def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
@@ -76,15 +77,15 @@ def test_strengths_recover_how_often_a_tool_is_preferred() -> None:
     names = list(truth)
     pairs = []
     for _ in range(600):
-        one, other = rng.choice(names, 2, replace=False)
-        wins = rng.random() < 1 / (1 + np.exp(truth[other] - truth[one]))
-        pairs.append((one, other) if wins else (other, one))
-    for name, found in agreement.fit_bradley_terry(pairs).items():
-        assert within(truth[name], found)
-        assert (found.high or 0) - (found.low or 0) < 0.6
+        first, second = rng.choice(names, 2, replace=False)
+        first_wins = rng.random() < 1 / (1 + np.exp(truth[second] - truth[first]))
+        pairs.append((first, second) if first_wins else (second, first))
+    for name, strength in agreement.fit_bradley_terry(pairs).items():
+        assert is_within(truth[name], strength)
+        assert (strength.high or 0) - (strength.low or 0) < 0.6
     order = agreement.fit_bradley_terry(pairs, prior=0.0)
     doubled = agreement.fit_bradley_terry([*pairs, *[pair[::-1] for pair in pairs]], prior=0.0)
-    assert max(abs(found.value or 0) for found in doubled.values()) < 1e-6
+    assert max(abs(strength.value or 0) for strength in doubled.values()) < 1e-6
     ties = agreement.fit_bradley_terry(pairs, [("best", "worst")] * 200, prior=0.0)
     twice = agreement.fit_bradley_terry(
         [*pairs * 2, *[("best", "worst"), ("worst", "best")] * 200], prior=0.0

@@ -1,4 +1,4 @@
-"""Backups taken during writes are sound; a restore changes nothing before all of it is checked."""
+"""Backups taken during writes are sound; a restore changes nothing until it has checked all."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from genlab.benchmark.backup import MANIFEST, back_up, restore
 from genlab.benchmark.store.repository import STORE, Store
 
 COPIES = 60
-# Ratings all the time, and a new picture now and then, of which the store has the digest.
+# Saves ratings without a pause, and now and then a new picture with its digest.
 WRITER = """
 import hashlib, os, sys
 from pathlib import Path
@@ -66,14 +66,15 @@ def rows(runs: Path) -> list[str]:
 
 
 def test_a_restored_backup_equals_what_was_backed_up(runs: Path, tmp_path: Path) -> None:
-    archive, other = tmp_path / "b.zip", tmp_path / "elsewhere/runs"
+    archive = tmp_path / "b.zip"
+    restored = tmp_path / "elsewhere/runs"
     assert back_up(runs, archive) == []
-    assert restore(archive, other) is None
+    assert restore(archive, restored) is None
     expected = content(runs)
     del expected["2026-01-02/.lock"]
-    assert content(other) == expected
-    assert rows(other) == rows(runs)
-    with Store(other / STORE) as store:
+    assert content(restored) == expected
+    assert rows(restored) == rows(runs)
+    with Store(restored / STORE) as store:
         assert len(store.items("2026-01-02")) == 28
 
 
@@ -91,11 +92,12 @@ def test_no_copy_of_60_is_malformed_while_another_process_writes(
         assert writer.stdout.readline() == "writing\n"
         for number in range(COPIES):
             faults += back_up(runs, archive)
-            restore(archive, tmp_path / "restored" / str(number))
-            with Store(tmp_path / "restored" / str(number) / STORE) as store:
-                [found] = store.table("SELECT max(rated) AS last FROM human_scores")["last"]
-                rated.add(found)
-            shutil.rmtree(tmp_path / "restored" / str(number))
+            restored = tmp_path / "restored" / str(number)
+            restore(archive, restored)
+            with Store(restored / STORE) as store:
+                [last] = store.table("SELECT max(rated) AS last FROM human_scores")["last"]
+                rated.add(last)
+            shutil.rmtree(restored)
         assert writer.poll() is None
     finally:
         writer.kill()

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def here(place: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs the commands in the folder of a finished run."""
+    """Run the commands in the folder of a finished run."""
     shutil.copy(root / "params.yaml", place)
     monkeypatch.chdir(place)
 
 
 def run(*arguments: str) -> str:
-    """What the command prints, called within this process; its error is raised."""
+    """Call the command in this process and return what it prints; raise its error."""
     done = CliRunner().invoke(app, arguments)
     if done.exception is not None:
         raise done.exception
@@ -51,8 +51,8 @@ def test_a_run_is_made_and_resumed() -> None:
     printed = run("run", "--tools", "control_untouched", "--case", "case_0", "--runs", "other runs")
     command = next(line for line in printed.splitlines() if line.startswith("next: ")).split(";")[0]
     run(*shlex.split(command)[3:])
-    for other in ("leaderboard", "explain 1", "export-ratings r.csv", "import-ratings r.csv"):
-        run(*other.split(" "), "--runs", "other runs")
+    for arguments in ("leaderboard", "explain 1", "export-ratings r.csv", "import-ratings r.csv"):
+        run(*arguments.split(" "), "--runs", "other runs")
     with Store("runs/genlab.sqlite3") as store:
         [item] = store.items(store.runs()[0].run_id)
     assert (item.status, item.score) == ("scored", 0.0)

@@ -46,8 +46,8 @@ def test_a_case_that_has_changed_is_neither_shown_nor_explained(place: Path) -> 
     text.write_text(text.read_text().replace("left: 85", "left: 86"))
     page = render(place)
     assert f"case case_0 has changed since run {swap_runs.RUN}" in page
-    shown = [target for target in LOADED.findall(page) if target.startswith("data:")]
-    assert len(shown) == 7 * 5 - 2  # neither its template nor its avatar
+    images = [target for target in LOADED.findall(page) if target.startswith("data:")]
+    assert len(images) == 7 * 5 - 2  # neither its template nor its avatar
     with Store(place / "runs" / "genlab.sqlite3") as store:
         item = next(item for item in store.items() if item.case_id == "case_0")
         with refused("case_0"):

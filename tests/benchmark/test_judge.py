@@ -164,7 +164,7 @@ def test_it_keeps_to_the_ceiling_and_is_not_paid_twice(bench: Bench, judge: Judg
         assert len(server.requests) == 2
         items = bench.resume(run_id, tool, judge=paid, max_cost=1.2)
         assert verdicts(bench.store, items) == [GIVEN] * 3
-        assert len(server.requests) == len(tool.asked) == 3
+        assert len(server.requests) == len(tool.requested_cases) == 3
         assert rank_contenders(read_tables(bench.store))[0].cost == pytest.approx(1.2)
         (bench.runs / items[0].image).unlink()  # another image, which it has seen already
         assert bench.resume(run_id, tool, judge=paid)[0].cost == 0.4

@@ -27,10 +27,10 @@ class World(Bench):
         self.free = Turned(tool_id="free", version="1")
 
     def follow(self, *tools: Turned, **options: Any) -> tuple[str, dict[str, ItemResult]]:
-        """The stage's run after it has finished: its id, and its items by `tool/case`."""
+        """Finish the stage's run; return its id, and its items by `tool/case`."""
         chosen = list(tools) or [self.paid, self.free]
-        for each in chosen:
-            each.asked.clear()
+        for tool in chosen:
+            tool.requested_cases.clear()
         runner = self.runner(*chosen, reuse=True, **options)
         contenders = make_contenders(chosen, {})
         run_id = snapshot.find_run(self.store, self.chosen, contenders, 1)
@@ -46,46 +46,45 @@ class World(Bench):
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path)
-    yield made
-    made.store.close()
+    world = World(tmp_path)
+    yield world
+    world.store.close()
 
 
 def test_another_version_of_one_tool_asks_no_other_tool_again(world: World) -> None:
     first, before = world.follow()
     outs = world.outs(first)
-    assert [len(world.paid.asked), len(world.free.asked)] == [2, 2]
+    assert [len(world.paid.requested_cases), len(world.free.requested_cases)] == [2, 2]
     image = before["paid/case-000"]
     world.store.rate("run_item", image.image_sha256, "ada", 4, "blind")
 
     world.free.version = "2"
     second, after = world.follow()
     assert second != first
-    assert [len(world.paid.asked), len(world.free.asked)] == [0, 2]
+    assert [len(world.paid.requested_cases), len(world.free.requested_cases)] == [0, 2]
     assert {item.status for item in after.values()} == {"scored"}
 
-    kept = after["paid/case-000"]
-    assert (kept.score, kept.components, kept.cost) == (image.score, image.components, 0)
-    assert kept.reused == Reused(run_id=first, cost=0.5)
+    copy = after["paid/case-000"]
+    assert (copy.score, copy.components, copy.cost) == (image.score, image.components, 0)
+    assert copy.reused == Reused(run_id=first, cost=0.5)
     assert not any(item.cost for item in world.store.items(second))
     for suffix in (".png", ".json"):
-        old, new = ((world.runs / each.image).with_suffix(suffix) for each in (image, kept))
-        assert new.read_bytes() == old.read_bytes()
+        old_file = (world.runs / image.image).with_suffix(suffix)
+        new_file = (world.runs / copy.image).with_suffix(suffix)
+        assert new_file.read_bytes() == old_file.read_bytes()
     # Over all runs the image and its copy are one draw.
     [both] = [row for row in rank_contenders(read_tables(world.store)) if row.tool_id == "paid"]
     assert (both.spread, both.cases, both.score) == (None, 2, 1.0)
-    # What the images cost, and what people said of them, is unchanged.
+    # The images' costs and ratings are unchanged.
     assert world.outs(second) == outs
     standings = rank_contenders(read_tables(world.store, second))
-    assert {s.label: [each.mean for each in s.stars.values()] for s in standings} == {
-        "paid": [4.0],
-        "free": [],
-    }
+    stars = {row.label: [rating.mean for rating in row.stars.values()] for row in standings}
+    assert stars == {"paid": [4.0], "free": []}
 
-    # From a run that had reused it itself: the run that made it, and its cost, are kept.
+    # Reused from a run that had reused it, too: the run that made it, and its cost, are recorded.
     world.free.version = "3"
     _, again = world.follow()
-    assert world.paid.asked == []
+    assert world.paid.requested_cases == []
     assert again["paid/case-000"].reused == Reused(run_id=first, cost=0.5)
     assert world.outs(world.store.runs()[0].run_id) == outs
 
@@ -94,16 +93,16 @@ def test_only_what_is_new_is_asked_for(world: World) -> None:
     first, _ = world.follow()
     world.chosen.append(make_case(world.folder / "cases", 2))
     world.follow()
-    assert [world.paid.asked, world.free.asked] == [["case-002"], ["case-002"]]
-    other = Turned(tool_id="other", version="1", cost=0.5)
-    world.follow(world.paid, other)
-    assert [len(world.paid.asked), len(other.asked)] == [0, 3]
+    assert [world.paid.requested_cases, world.free.requested_cases] == [["case-002"], ["case-002"]]
+    added = Turned(tool_id="added", version="1", cost=0.5)
+    world.follow(world.paid, added)
+    assert [len(world.paid.requested_cases), len(added.requested_cases)] == [0, 3]
     del world.chosen[2]
     assert world.follow()[0] == first  # as it was: that run is still there
-    assert world.paid.asked == world.free.asked == []
+    assert world.paid.requested_cases == world.free.requested_cases == []
     world.paid.version = "2"
     world.follow()
-    assert [len(world.paid.asked), len(world.free.asked)] == [2, 0]
+    assert [len(world.paid.requested_cases), len(world.free.requested_cases)] == [2, 0]
 
 
 def test_images_are_reused_and_what_is_damaged_or_missing_is_not(world: World) -> None:
@@ -119,7 +118,7 @@ def test_images_are_reused_and_what_is_damaged_or_missing_is_not(world: World) -
     (world.runs / refused.image).unlink()
     world.free.version = "2"
     _, after = world.follow()
-    assert sorted(world.paid.asked) == ["case-001", "case-002"]
+    assert sorted(world.paid.requested_cases) == ["case-001", "case-002"]
     assert {item.status for item in after.values()} == {"scored"}
     assert after["paid/case-000"].image_sha256 == unknown.image_sha256
     assert after["paid/case-001"].reused is None
@@ -131,10 +130,10 @@ def test_another_version_of_the_score_scores_the_same_images_again(world: World)
     change_items(world.store, [(item.item_id, old) for item in items.values()])
     (world.runs / items["free/case-001"].image).write_bytes(b"half a picture")
     runner = world.runner(scorer=faceless_score)  # it knows no tool
-    *kept, scored = complete(rescore(runner, first, {"constants": "1"}))
-    assert len(kept) == 1
-    assert "free/case-001.png is gone or has changed" in kept[0]
-    assert scored == f"{first}: 3 of 4 images are scored again"
+    *messages, summary = complete(rescore(runner, first, {"constants": "1"}))
+    assert len(messages) == 1
+    assert "free/case-001.png is gone or has changed" in messages[0]
+    assert summary == f"{first}: 3 of 4 images are scored again"
     after = {item.item_id: item for item in world.store.items(first)}
     untouched = after.pop(items["free/case-001"].item_id)
     assert {(item.failure_kind, item.score) for item in after.values()} == {("no_face", None)}

@@ -45,10 +45,10 @@ def kinds(items: list[ItemResult]) -> list[tuple[str, str]]:
 
 def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> None:
     [case] = bench.cases(1)
-    known = write_case(case.folder, **{**dict(case), "ideal": SMALL})
-    assert known.ideal == case.folder / "ideal.jpg"
+    with_ideal = write_case(case.folder, **{**dict(case), "ideal": SMALL})
+    assert with_ideal.ideal == case.folder / "ideal.jpg"
     tool = Turned()
-    [item] = bench.run([known], tool)
+    [item] = bench.run([with_ideal], tool)
     assert tool.ideals == {None}  # tools do not see it
     assert (item.status, item.score) == ("scored", 1.0)
     assert bench.store.run(item.run_id).ending == "finished"
@@ -61,8 +61,8 @@ def test_an_image_is_scored_marked_as_synthetic_and_recorded(bench: Bench) -> No
     assert json.loads(path.with_suffix(".json").read_text()) == {"image_sha256": item.image_sha256}
 
 
-# What a tool gives, what it raises, and how its item ends.
-GIVEN: dict[str, tuple[Any, str]] = {
+# What a tool returns or raises, and the failure of its item.
+OUTCOMES: dict[str, tuple[Any, str]] = {
     "array": (lambda case: np.zeros((64, 64, 3), np.uint8), "no_image"),
     "path": (lambda case: "made/image.png", "no_image"),
     "none": (lambda case: None, "no_image"),
@@ -82,17 +82,18 @@ GIVEN: dict[str, tuple[Any, str]] = {
 def test_a_faulty_tool_costs_its_own_items_and_no_others(bench: Bench) -> None:
     tools = [Turned(tool_id="unknown"), Turned()]
     tools[0].unavailable = None  # it raises where it should say whether it can be used
-    for name, (what, _) in GIVEN.items():
-        made = {"fails": what} if isinstance(what, Exception) else {"make": what}
-        tools.append(Turned(tool_id=name, cost=0.5 * (name == "array"), **made))
+    for name, (outcome, _) in OUTCOMES.items():
+        key = "fails" if isinstance(outcome, Exception) else "make"
+        cost = 0.5 if name == "array" else 0.0
+        tools.append(Turned(tool_id=name, cost=cost, **{key: outcome}))
     expected = [("skipped", "unavailable"), SCORED]
-    expected += [("failed", kind) if kind else SCORED for _, kind in GIVEN.values()]
+    expected += [("failed", kind) if kind else SCORED for _, kind in OUTCOMES.values()]
     items = bench.run(bench.cases(1), *tools, max_cost=9)
     assert kinds(items) == expected
-    found = {item.tool_id: item for item in items}
-    assert found["array"].cost >= 0.5  # it may have been paid for
+    by_tool = {item.tool_id: item for item in items}
+    assert by_tool["array"].cost >= 0.5  # it may have been paid for
     assert all((item.score is None) == (item.status != "scored") for item in items)
-    with Image.open(bench.runs / found["scale"].image) as image:
+    with Image.open(bench.runs / by_tool["scale"].image) as image:
         assert (image.size, image.mode) == ((64, 64), "RGB")
     assert not any("\n" in item.failure for item in items)
     assert kinds(bench.resume(items[0].run_id, *tools, again=True, max_cost=9)) == expected
@@ -135,7 +136,8 @@ def test_a_full_disk_is_no_tools_fault(bench: Bench) -> None:
 
 
 def test_no_more_images_are_made_at_a_time_than_allowed(bench: Bench) -> None:
-    narrow, wide = Turned(0.2, concurrency=2), Turned(0.2, tool_id="wide", concurrency=99)
+    narrow = Turned(0.2, concurrency=2)
+    wide = Turned(0.2, tool_id="wide", concurrency=99)
     bench.run(bench.cases(8), narrow, wide, concurrency=5)
     assert narrow.most_active == 2
     assert 2 < wide.most_active <= 5
@@ -181,9 +183,9 @@ def test_the_ceiling_is_never_passed_and_a_higher_one_takes_the_skipped(bench: B
     items = bench.run(bench.cases(5), tool, max_cost=1.0)
     assert sorted(kinds(items)) == [SCORED] * 2 + [("skipped", "over_budget")] * 3
     assert sum(item.cost for item in items) == pytest.approx(0.8)
-    assert len(tool.asked) == 2
+    assert len(tool.requested_cases) == 2
     assert kinds(bench.resume(items[0].run_id, tool, max_cost=9.0)) == [SCORED] * 5
-    assert len(tool.asked) == 5
+    assert len(tool.requested_cases) == 5
 
 
 def test_a_cost_that_a_tool_does_not_declare_ends_at_the_ceiling(bench: Bench) -> None:
@@ -212,7 +214,9 @@ def test_every_value_of_an_option_and_every_repeat_is_drawn(bench: Bench) -> Non
     tool = Turned()
     options = {"turned": {"model": ["a", "b"], "seconds": 0}}
     contenders = make_contenders([tool], options)
-    assert [each.label for each in contenders] == [f"turned ({m}, seconds=0)" for m in "ab"]
+    assert [contender.label for contender in contenders] == [
+        f"turned ({m}, seconds=0)" for m in "ab"
+    ]
     runner = bench.runner(tool)
     run_id = runner.start(bench.cases(2), contenders, repeats=3)
     complete(runner.run(run_id))
@@ -232,10 +236,10 @@ def test_images_that_are_damaged_are_made_again_and_no_others(bench: Bench) -> N
     shutil.copy(paths[4], paths[3])
     unknown = {"status": "generating", "image": "", "image_sha256": "", "score": None}
     change_items(bench.store, [(items[n].item_id, unknown) for n in (1, 4)])  # as a kill leaves it
-    found = bench.resume(items[0].run_id, tool, max_cost=1.0)
-    assert kinds(found) == [SCORED] * 5
-    assert [tool.asked.count(item.case_id) for item in items] == [2, 2, 2, 2, 1]
-    assert found[4].image_sha256 == items[4].image_sha256
+    resumed = bench.resume(items[0].run_id, tool, max_cost=1.0)
+    assert kinds(resumed) == [SCORED] * 5
+    assert [tool.requested_cases.count(item.case_id) for item in items] == [2, 2, 2, 2, 1]
+    assert resumed[4].image_sha256 == items[4].image_sha256
 
 
 def test_a_run_needs_cases_that_have_not_changed(bench: Bench) -> None:
@@ -269,38 +273,39 @@ def test_a_run_goes_on_after_the_project_was_moved(tmp_path: Path) -> None:
 
 def test_a_run_has_one_process_at_a_time(bench: Bench) -> None:
     tool = Turned(0.3)
-    runner, other = bench.runner(tool), bench.runner(tool)
+    runner = bench.runner(tool)
+    second_runner = bench.runner(tool)
 
-    async def both() -> None:
+    async def run_both() -> None:
         run_id = bench.start(runner, bench.cases(1), [tool])
         first = asyncio.create_task(runner.run(run_id))
         await asyncio.sleep(0.05)
         assert is_locked(bench.runs, run_id)
         with refused(run_id):
-            await other.run(run_id)
+            await second_runner.run(run_id)
         await first
         assert not is_locked(bench.runs, run_id)
 
-    complete(both())
+    complete(run_both())
     run_id = bench.store.runs()[0].run_id
     with lock_of(bench.runs, run_id), refused(run_id):
-        complete(asyncio.wait_for(_follow(other, run_id, False), 30))
+        complete(asyncio.wait_for(_follow(second_runner, run_id, False), 30))
 
 
-@pytest.mark.parametrize("what", ["store", "image"])
+@pytest.mark.parametrize("target", ["store", "image"])
 def test_a_full_disk_ends_the_run_and_an_answer_is_kept(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, what: str
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    def fail(place: Any, *content: Any) -> None:
-        if what == "store" or place.suffix == ".png":
+    def fail(path: Any, *content: Any) -> None:
+        if target == "store" or path.suffix == ".png":
             raise OSError(errno.ENOSPC, "disk full")
-        write_bytes(place, *content)
+        write_bytes(path, *content)
 
     tool = Turned(make=lambda case: Picture(NOISE, cost=0.3), cost=0.5)
     runner = bench.runner(tool)
     run_id = bench.start(runner, bench.cases(1), [tool], max_cost=0.5)
     with monkeypatch.context() as patch:
-        if what == "store":
+        if target == "store":
             patch.setattr(bench.store, "save_items", fail)
         else:
             patch.setattr(images, "write_bytes", fail)
@@ -308,14 +313,14 @@ def test_a_full_disk_ends_the_run_and_an_answer_is_kept(
             complete(runner.run(run_id))
     [item] = bench.resume(run_id, tool)
     assert (item.status, item.cost) == ("scored", pytest.approx(0.3))
-    assert len(tool.asked) == 1
+    assert len(tool.requested_cases) == 1
 
 
 def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -> None:
     tool = Turned(0.05, concurrency=1)
     runner = bench.runner(tool)
 
-    async def cancelled() -> str:
+    async def cancel_after_the_first() -> str:
         run_id = bench.start(runner, bench.cases(6), [tool])
         log = runner.log(run_id)
         task = asyncio.create_task(runner.run(run_id))
@@ -325,7 +330,7 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
         assert (await task).ending == "cancelled"
         return run_id
 
-    run_id = complete(cancelled())
+    run_id = complete(cancel_after_the_first())
     items = bench.store.items(run_id)
     assert all(item.finished for item in items)
     assert "cancelled" in {item.failure_kind for item in items}
@@ -333,22 +338,22 @@ def test_a_cancelled_run_keeps_what_arrived_and_is_resumed_later(bench: Bench) -
     assert arrived
     complete(runner.run(run_id))
     assert kinds(bench.store.items(run_id)) == [SCORED] * 6
-    assert all(tool.asked.count(case) == 1 for case in arrived)
+    assert all(tool.requested_cases.count(case) == 1 for case in arrived)
 
 
 def test_listeners_receive_every_step(bench: Bench) -> None:
     tool = Turned()
     runner = bench.runner(tool)
 
-    async def both() -> list[Mapping[str, Any]]:
+    async def run_and_follow() -> list[Mapping[str, Any]]:
         run_id = bench.start(runner, bench.cases(2), [tool])
         log = runner.log(run_id)
-        doing = asyncio.create_task(runner.run(run_id))
+        running = asyncio.create_task(runner.run(run_id))
         received = [event async for event in log.follow()]
-        await doing
+        await running
         return received
 
-    state, *received = complete(both())
+    state, *received = complete(run_and_follow())
     assert [item["status"] for item in state["items"]] == ["queued", "queued"]
     first = [event for event in received if event.get("case_id") == "case-000"]
     steps = ["generating", "generated", "evaluating", "scored"]
@@ -376,11 +381,12 @@ def test_every_listener_gets_the_state_and_then_each_event_once_in_order() -> No
         return await asyncio.gather(*listeners)
 
     received = complete(follow_all())
-    for place, (state, *events) in enumerate(received):
-        known = sorted(int(item["failure"]) for item in state["items"])
-        assert known == [*range(max(0, 25 * place - 2), 25 * place + 1)]
-        later = [str(number) for number in range(25 * place + 1, 1000)]
+    for listener, (state, *events) in enumerate(received):
+        joined = 25 * listener  # the number of the last event before this listener came
+        in_state = sorted(int(item["failure"]) for item in state["items"])
+        assert in_state == [*range(max(0, joined - 2), joined + 1)]
+        later = [str(number) for number in range(joined + 1, 1000)]
         failures = [event.get("failure", event["status"]) for event in events]
         assert failures == [*later, "finished"]
-        sequences = [each["sequence"] for each in (state, *events)]
+        sequences = [message["sequence"] for message in (state, *events)]
         assert sequences == [*range(sequences[0], sequences[0] + len(sequences))]

@@ -17,12 +17,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def outs(folder: Path) -> dict[str, bytes]:
-    """What a fresh stage writes, by name; of the report without run, hour and seconds."""
+    """Run the stage in a new folder; return its files, the report without run, hour and seconds."""
     for name in ("astronaut-officer", "private/mine"):  # private cases are left out
         shutil.copytree(ROOT / "cases" / "astronaut-officer", folder / "cases" / name)
-    named = {"tools": ["control_pasted"], "cases": str(folder / "cases")}
+    changes = {"tools": ["control_pasted"], "cases": str(folder / "cases")}
     params = load_params(ROOT / "params.yaml").benchmark
-    small = params.model_copy(update=named)
+    small = params.model_copy(update=changes)
     write_snapshot(small, folder, seed=0, bootstrap=100)
     with Store(folder / "runs" / STORE) as store:
         [run] = store.runs()
@@ -39,7 +39,8 @@ def outs(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_fresh_stage_writes_the_same_bytes(tmp_path: Path) -> None:
-    first, second = outs(tmp_path / "one"), outs(tmp_path / "two")
+    first = outs(tmp_path / "one")
+    second = outs(tmp_path / "two")
     assert [name for name in first if first[name] != second[name]] == []
     assert b'"scored": 1' in first[str(RESULTS)]
     assert "cases/private" in (ROOT / ".dvcignore").read_text().splitlines()

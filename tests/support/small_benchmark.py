@@ -1,4 +1,4 @@
-"""A benchmark in small for tests and measurements: cases of a few pixels, tools without faces."""
+"""A small benchmark for tests and measurements: cases of few pixels, tools that need no face."""
 
 import asyncio
 import json
@@ -75,7 +75,7 @@ def write_package(folder: Path, name: str, body: str, *points: str) -> None:
 
 @dataclass(frozen=True)
 class SmallScore:
-    """The least that the runner asks of a score."""
+    """The fields of a score that the runner reads."""
 
     outcome: str
     score: float | None
@@ -85,11 +85,12 @@ class SmallScore:
 
 
 def small_score(case: Case, image: Path) -> SmallScore:
-    """How near the image is to the template, upside down: 1 for what `Turned` makes."""
-    with Image.open(case.template) as wanted, Image.open(image) as got:
-        turned = np.asarray(wanted.convert("RGB").rotate(180), np.float64)
-        apart = float(np.abs(turned - np.asarray(got.convert("RGB"), np.float64)).mean()) / 255
-    return SmallScore("scored", 1 - apart, {"likeness": 1 - apart})
+    """Similarity of the image to the template upside down: 1 for what `Turned` returns."""
+    with Image.open(case.template) as template, Image.open(image) as picture:
+        turned = np.asarray(template.convert("RGB").rotate(180), np.float64)
+        pixels = np.asarray(picture.convert("RGB"), np.float64)
+    likeness = 1 - float(np.abs(turned - pixels).mean()) / 255
+    return SmallScore("scored", likeness, {"likeness": likeness})
 
 
 def faceless_score(*arguments: Any) -> SmallScore:
@@ -98,7 +99,7 @@ def faceless_score(*arguments: Any) -> SmallScore:
 
 
 def crashing_score(case: Case, image: Path) -> SmallScore:
-    """A scorer that takes its process along at case 1."""
+    """A scorer that ends its process at case 1."""
     if image.stem == "case-001":
         os._exit(9)
     return small_score(case, image)
@@ -116,9 +117,10 @@ def sleeping_score(*arguments: Any) -> SmallScore:
 
 
 class Turned:
-    """Gives the template upside down after a while, and counts what it was asked.
+    """A tool that returns the template upside down after `seconds`.
 
-    make: gives something else; fails: what it raises first, `times` times for each case.
+    make: what it returns instead. fails: what it raises on the first `times` requests per case.
+    `requested_cases` lists the case of each request, and `ideals` the ground truth it came with.
     """
 
     tool_id = "turned"
@@ -136,10 +138,14 @@ class Turned:
         times: int = 10**9,
         **needs: Any,
     ) -> None:
-        self.tool_id, self.version = tool_id or self.tool_id, version or self.version
+        self.tool_id = tool_id or self.tool_id
+        self.version = version or self.version
         self.needs = Needs(**needs)
-        self.seconds, self.make, self.fails, self.times = seconds, make, fails, times
-        self.asked: list[str] = []
+        self.seconds = seconds
+        self.make = make
+        self.fails = fails
+        self.times = times
+        self.requested_cases: list[str] = []
         self.ideals: set[Path | None] = set()
         self.active = self.most_active = 0
 
@@ -147,9 +153,10 @@ class Turned:
         return ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Any:
-        self.asked.append(case.case_id)
+        self.requested_cases.append(case.case_id)
         self.ideals.add(case.ideal)
-        if self.fails is not None and self.asked.count(case.case_id) <= self.times:
+        requests = self.requested_cases.count(case.case_id)
+        if self.fails is not None and requests <= self.times:
             raise self.fails
         self.active += 1
         self.most_active = max(self.most_active, self.active)
@@ -161,16 +168,17 @@ class Turned:
 
 
 def change_items(store: Store, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
-    """Give items of a store values by their columns, whatever may follow what."""
+    """Set columns of items in a store, also where no run would change them so."""
     items = {item.item_id: item for item in store.items()}
     store.save_items([items[number].sqlmodel_update(values) for number, values in changes])
 
 
 class Bench:
-    """A folder of cases and runs with its store; no waiting time passes, `slept` lists it."""
+    """A folder of cases and runs with its store; waits take no time, and `slept` lists them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.runs = folder, folder / "runs"
+        self.folder = folder
+        self.runs = folder / "runs"
         self.store = Store(self.runs / "genlab.sqlite3")
         self.slept: list[float] = []
 
@@ -179,12 +187,11 @@ class Bench:
 
     def runner(self, *tools: Turned, **options: Any) -> Runner:
         """A runner that knows these tools; options: those of RequestLimits and of Runner."""
-        known = {tool.tool_id: tool for tool in tools}
+        tools_by_id = {tool.tool_id: tool for tool in tools}
         values = {"scorers": 1, "sleep": self.sleep, "timeout": 20.0, **options}
+        scorer = values.pop("scorer", small_score)
         fields = {name: values.pop(name) for name in LIMITS & set(values)}
-        values = {"scorer": small_score, **values}
-        scorer = values.pop("scorer")
-        chosen = RunOptions(tools=known, limits=RequestLimits(**fields), **values)
+        chosen = RunOptions(tools=tools_by_id, limits=RequestLimits(**fields), **values)
         return Runner(self.store, self.runs, options=chosen, scorer=scorer)
 
     def start(
