@@ -1,4 +1,4 @@
-"""One project with something on every page, one server over it, one Chromium: for all tests."""
+"""Shared by all tests: a project with content on every page, a server over it, a Chromium."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ HOSTILE = (
     " ![x](http://x) ../../ \u202eelttil "
 )
 LONG = "x" * 10_000
-# Small enough for an epoch in a moment, and more of them than any test waits for.
+# Epochs of a moment each, and more of them than any test waits for.
 TRAINING = {"epochs": 400, "samples_per_epoch": 128, "patience": 400}
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 
@@ -34,8 +34,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server
     with Store(folder / "runs" / "genlab.sqlite3") as store:
         app_room.make_run(store, folder, run_id=RUN, cases=4)
     add_results(folder, **TRAINING)
-    _change(folder / "results/arc_grids/failures.json", _hostile_failures)
-    _change(folder / "results/arc_grids/diagnosis.json", _hostile_diagnosis)
+    _change(folder / "results/arc_grids/failures.json", _make_failures_hostile)
+    _change(folder / "results/arc_grids/diagnosis.json", _make_diagnosis_hostile)
     workspace = create_project(
         folder / "workspaces" / "project", replace(GOAL, text=HOSTILE + LONG)
     )
@@ -46,22 +46,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server
 
 
 def _change(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    found = json.loads(file.read_text(encoding="utf-8"))
-    change(found)
-    write_json(file, found)
+    content = json.loads(file.read_text(encoding="utf-8"))
+    change(content)
+    write_json(file, content)
 
 
-def _hostile_failures(found: dict[str, Any]) -> None:
-    for item, words in zip(found["items"], (HOSTILE, LONG), strict=False):
+def _make_failures_hostile(failures: dict[str, Any]) -> None:
+    for item, words in zip(failures["items"], (HOSTILE, LONG), strict=False):
         item |= {"class": words, "faults": [words]}
-    found["tests"][0]["sentence"] = HOSTILE
+    failures["tests"][0]["sentence"] = HOSTILE
 
 
-def _hostile_diagnosis(found: dict[str, Any]) -> None:
-    found["diagnoses"][0] |= {"name": HOSTILE, "found": True}
+def _make_diagnosis_hostile(diagnosis: dict[str, Any]) -> None:
+    diagnosis["diagnoses"][0] |= {"name": HOSTILE, "found": True}
 
 
-@pytest.fixture(scope="module")  # its event loop is in the way of tests that run one
+@pytest.fixture(scope="module")  # its event loop would disturb other tests that run one
 def browser() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
     if not any(map(shutil.which, app_room.BROWSERS)):
@@ -72,17 +72,21 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A page of which every error on the console and every dialog fails the test."""
+    """A page on which any console error and any dialog fails the test."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     opened = context.new_page()
     faults: list[str] = []
     opened.on("pageerror", lambda error: faults.append(str(error)))
-    opened.on("console", lambda said: faults.append(said.text) if app_room.is_fault(said) else None)
+
+    def note(message: Any) -> None:
+        if app_room.is_fault(message):
+            faults.append(message.text)
 
     def refuse(dialog: Any) -> None:
         faults.append(f"a dialog: {dialog.message}")
         dialog.dismiss()
 
+    opened.on("console", note)
     opened.on("dialog", refuse)
     opened.set_default_timeout(WAIT)
     yield opened

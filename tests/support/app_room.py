@@ -28,7 +28,7 @@ READY = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ROOT = Path(__file__).resolve().parents[2]
 
-# One fails, one reports when it ended, one has a hostile name, one has no key.
+# One fails, one reports the time at which it ended, one has a hostile name, one has no key.
 TOOLS = """
 import random
 import time
@@ -86,13 +86,14 @@ def make_project(folder: Path, *, cases: int = 3, hostile: bool = False) -> Path
 
 def make_run(store: Store, folder: Path, *, run_id: str, cases: int = 3) -> None:
     """A finished run in the store: `sim_paint` with scores, `sim_fail` refused throughout."""
-    known = load_cases(folder / "cases")[:cases]
-    add_run(store, run_id, known, {"sim_paint": 0.6, "sim_fail": None}, "refused by <b>policy</b>")
+    run_cases = load_cases(folder / "cases")[:cases]
+    scores = {"sim_paint": 0.6, "sim_fail": None}
+    add_run(store, run_id, run_cases, scores, "refused by <b>policy</b>")
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server under way. base: its address; folder: its project; log: what it prints."""
+    """A running server. base: its address; folder: its project; log: file of what it prints."""
 
     base: str
     folder: Path
@@ -130,7 +131,7 @@ def serving(
         )
         base = f"http://127.0.0.1:{port}"
         try:
-            _until_up(base, process, Path(log.name))
+            _wait_until_up(base, process, Path(log.name))
             yield Server(base, folder, process, Path(log.name))
         finally:
             stop(process)
@@ -138,30 +139,32 @@ def serving(
 
 @contextmanager
 def chromium(*arguments: str) -> Iterator[Any]:
-    """A headless Chromium of this machine, with a fresh profile; arguments: more of its own."""
+    """This machine's Chromium, headless, with a fresh profile; arguments: options for it."""
     from playwright.sync_api import sync_playwright
 
-    found = next(filter(None, map(shutil.which, BROWSERS)))
+    program = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--disable-gpu", *arguments])
+        browser = driver.chromium.launch(
+            executable_path=program, args=["--disable-gpu", *arguments]
+        )
         try:
             yield browser
         finally:
             browser.close()
 
 
-def is_fault(said: Any) -> bool:
+def is_fault(message: Any) -> bool:
     """Whether a message of the browser's console is an error of ours.
 
-    A page that is opened by its own address asks Streamlit's server twice beside it before it asks
-    at the root: two answers 404 that are Streamlit's own.
+    A page that is opened by its own address requests Streamlit's endpoints below that address
+    twice before it requests them at the root. These two answers 404 are no fault of ours.
     """
-    address = (said.location or {}).get("url", "")
-    return bool(said.type == "error" and "/_stcore/" not in address)
+    address = (message.location or {}).get("url", "")
+    return bool(message.type == "error" and "/_stcore/" not in address)
 
 
 def stop(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
-    """End a server and all it began."""
+    """End a server and all processes that it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
         try:
@@ -172,13 +175,13 @@ def stop(process: subprocess.Popen[bytes], *, kill: bool = False) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _until_up(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_up(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -189,12 +192,12 @@ def _until_up(base: str, process: subprocess.Popen[bytes], log: Path) -> None:
                 return
         except httpx.TransportError:
             time.sleep(0.05)
-    said = log.read_text(encoding="utf-8", errors="replace")
-    raise RuntimeError(f"the server did not come up:\n{said[-3000:]}")
+    printed = log.read_text(encoding="utf-8", errors="replace")
+    raise RuntimeError(f"the server did not come up:\n{printed[-3000:]}")
 
 
 def take_photographs_to_report(server: Server, page: Any, cases: Path) -> str:
-    """Make a case of two photographs, run the local tool, rate the image; the exported report."""
+    """Make a case of two photographs, run the local tool, rate the image; return the report."""
     photographs = cases / "astronaut-officer"
     page.goto(f"{server.base}/cases")
     field = page.locator("input[type=file]")
@@ -210,8 +213,8 @@ def take_photographs_to_report(server: Server, page: Any, cases: Path) -> str:
     page.get_by_text("is saved").wait_for()
     listed = httpx.get(f"{server.base}/api/test-cases", timeout=60).json()
     [case] = [case for case in listed if case["private"]]
-    asked = {"case_ids": [case["case_id"]], "tool_ids": ["baseline_local"]}
-    run_id = httpx.post(f"{server.base}/api/run", json=asked, timeout=60).json()["run_id"]
+    request = {"case_ids": [case["case_id"]], "tool_ids": ["baseline_local"]}
+    run_id = httpx.post(f"{server.base}/api/run", json=request, timeout=60).json()["run_id"]
     page.goto(f"{server.base}/benchmark?run={run_id}")
     page.locator("[data-status=scored]").wait_for()
     page.goto(f"{server.base}/rate?of={run_id}&rater=ann")

@@ -10,17 +10,17 @@ from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.metrics.reconstruction import grid_metrics
 
 UPDATES = 100
-"""Tried per epoch."""
+"""Optimizer updates that are attempted per epoch."""
 
 
 def _sampler(relative: float) -> dict[str, Any]:
-    found = {"relative_frechet": relative, "recall": 0.5, "discriminator_accuracy": 0.7}
-    intervals = {name: {"low": 0.9 * v, "high": 1.1 * v, "n": 100} for name, v in found.items()}
-    return {**found, "frechet_distance": 0.127 * relative, "intervals": intervals}
+    values = {"relative_frechet": relative, "recall": 0.5, "discriminator_accuracy": 0.7}
+    intervals = {name: {"low": 0.9 * v, "high": 1.1 * v, "n": 100} for name, v in values.items()}
+    return {**values, "frechet_distance": 0.127 * relative, "intervals": intervals}
 
 
 def image_metrics(changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Of a VAE of images, with some entries replaced: {"samplers.prior.recall": 0}."""
+    """Metrics of an image VAE; changes: entries to replace, as {"samplers.prior.recall": 0}."""
     distances = {"prior": 9.0, "posterior": 5.0, "gmm": 30.0, "rejection": 7.0}
     metrics: dict[str, Any] = {
         "likelihood": "discretized_logistic_mixture",
@@ -51,16 +51,16 @@ def image_metrics(changes: dict[str, Any] | None = None) -> dict[str, Any]:
     }
     for path, value in (changes or {}).items():
         *sections, key = path.split(".")
-        place = metrics
+        entry = metrics
         for section in sections:
-            place = place[section]
-        assert key in place, path
-        place[key] = value
+            entry = entry[section]
+        assert key in entry, path
+        entry[key] = value
     return metrics
 
 
 def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
-    """A free KL that a warm-up takes to a thirtieth, as a wide code at β = 0 does."""
+    """Training curves of an image VAE: the warm-up of β reduces the KL to a thirtieth."""
     healthy = {
         "loss": [900.0, 1700.0, 1790.0, 1780.0, 1775.0, 1770.0],
         "reconstruction_loss": [900.0, 1600.0, 1715.0, 1708.0, 1704.0, 1700.0],
@@ -77,21 +77,21 @@ def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
 
 
 def grids() -> np.ndarray:
-    """Grids that are nine tenths black."""
+    """Random grids of which nine cells in ten are black."""
     rng = np.random.default_rng(0)
-    found = rng.integers(0, 10, (300, 16, 16), dtype=np.uint8)
-    found[rng.random(found.shape) < 0.9] = 0
-    return found
+    cells = rng.integers(0, 10, (300, 16, 16), dtype=np.uint8)
+    cells[rng.random(cells.shape) < 0.9] = 0
+    return cells
 
 
 def grid_run_metrics(predicted: np.ndarray, **changes: Any) -> dict[str, Any]:
-    """Metrics of an answer to `grids`, of a model that is healthy but for `changes`."""
+    """Metrics of the reconstruction `predicted` of `grids()`, healthy except for `changes`."""
     latents = {"kl_nats": 45.0, "active_units": 100, "latent_dim": 128, "beta_max": 1.0}
     valid = {"valid_rate": 0.7, "intervals": {"valid_rate": {"low": 0.6, "high": 0.8, "n": 100}}}
     bounds = {"data_entropy_bound_nats": 37.0, "neg_elbo_over_entropy_bound": 1.05}
     samplers = {"best_sampler": "prior", "samplers": {"prior": valid}}
-    measured = grid_metrics(grids(), predicted, bootstrap=20)
-    return {**measured, **latents, **bounds, **samplers, **changes}
+    reconstruction = grid_metrics(grids(), predicted, bootstrap=20)
+    return {**reconstruction, **latents, **bounds, **samplers, **changes}
 
 
 def grid_series(**changes: list[float]) -> dict[str, list[float]]:
@@ -112,5 +112,5 @@ def grid_series(**changes: list[float]) -> dict[str, list[float]]:
 
 
 def evidence(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> SimpleNamespace:
-    """Evidence about a run of UPDATES per epoch."""
+    """Evidence about a training with UPDATES updates per epoch."""
     return collect_evidence(kind, metrics, curves, UPDATES)

@@ -1,4 +1,4 @@
-"""What tests see of a page: of HTML, or of the app."""
+"""Contents of a page for tests: of an HTML file, or of the app."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = 30
 
 ADDRESSES = ("src", "href", "srcset", "action", "data")
-SAYING = ("html", "markdown", "info", "error", "warning", "success", "caption", "code")
+TEXT_ELEMENTS = ("html", "markdown", "info", "error", "warning", "success", "caption", "code")
 
 
 class Page(HTMLParser):
@@ -39,11 +39,11 @@ class Page(HTMLParser):
         self.text += data
 
 
-def words(shown: Any) -> str:
-    """All that a page (an AppTest) says, without the backslashes that escape Markdown."""
-    elements = [element for kind in SAYING for element in shown.get(kind)]
-    said = (getattr(one, "value", "") or one.proto.body for one in elements)
-    return " ".join(map(str, said)).replace("\\", "")
+def words(app: Any) -> str:
+    """The text of a page (an AppTest), without the backslashes that escape Markdown."""
+    elements = [element for kind in TEXT_ELEMENTS for element in app.get(kind)]
+    texts = [getattr(element, "value", "") or element.proto.body for element in elements]
+    return " ".join(map(str, texts)).replace("\\", "")
 
 
 def add_results(folder: Path, **training: Any) -> None:

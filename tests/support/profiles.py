@@ -26,7 +26,7 @@ SPACES: dict[str, tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]] = {
 
 
 def make_profile(name: str) -> bytes:
-    """The profile of one of SPACES."""
+    """Return the ICC profile of one of SPACES."""
     columns, curve = SPACES[name]
     words = name.encode("utf-16-be")
     text = b"mluc" + struct.pack(">5I", 0, 1, 12, 0x656E5553, len(words)) + struct.pack(">I", 28)
@@ -35,7 +35,9 @@ def make_profile(name: str) -> bytes:
     power += b"".join(map(_fixed, curve))
     for letter, column in zip((b"r", b"g", b"b"), columns, strict=True):
         tags |= {letter + b"XYZ": _xyz(column), letter + b"TRC": power}
-    table, body, start = b"", b"", 132 + 12 * len(tags)
+    table = b""
+    body = b""
+    start = 132 + 12 * len(tags)  # where the body begins: after header and table of tags
     for tag, data in tags.items():
         data += b"\0" * (-len(data) % 4)
         table += tag + struct.pack(">2I", start + len(body), len(data))

@@ -55,7 +55,7 @@ CADDY = """
 
 @dataclass(frozen=True)
 class Public:
-    """A proxy under way. port: where it listens, with TLS; folder: of its certificate."""
+    """A running proxy. port: where it listens, with TLS; folder: where its certificate lies."""
 
     port: int
     folder: Path
@@ -70,11 +70,11 @@ class Public:
         return f"https://{self.host}"
 
     def context(self) -> ssl.SSLContext:
-        """Trusts its certificate alone."""
+        """Return a TLS context that trusts only the certificate of this proxy."""
         return ssl.create_default_context(cafile=str(self.folder / "cert.pem"))
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """A request for the public host, sent to this machine."""
+        """Send a request for the public host to this machine."""
         headers = {"host": self.host, **options.pop("headers", {})}
         with httpx.Client(verify=self.context(), timeout=120) as client:
             return client.request(
@@ -86,7 +86,7 @@ class Public:
             )
 
     def socket(self, path: str, origin: str = "", **options: Any) -> ClientConnection:
-        """A WebSocket, as a browser opens it from a page of the public host."""
+        """Open a WebSocket as a browser does from a page of the public host."""
         return connect(
             f"wss://{self.host}{path}",
             sock=socket.create_connection(("127.0.0.1", self.port)),
@@ -107,16 +107,17 @@ def make_certificate(folder: Path) -> None:
 
 
 def read_block(language: str) -> str:
-    """The configuration of the how-to page."""
+    """Return the configuration that the how-to page shows in this language."""
     [block] = re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     return str(block)
 
 
 def write_nginx(folder: Path, port: int, backend: int, *, replaces_host: bool) -> list[str]:
-    """The command that runs nginx with the page's configuration."""
+    """Write the page's configuration of nginx; return the command that runs it."""
     block = read_block("nginx").replace("listen 443", f"listen 127.0.0.1:{port}")
     block = block.replace("127.0.0.1:8000", f"127.0.0.1:{backend}")
-    block = re.sub(r"/etc/ssl/\S+\.(pem|key);", _name_file(folder), block)
+    block = re.sub(r"/etc/ssl/\S+\.pem;", f"{folder}/cert.pem;", block)
+    block = re.sub(r"/etc/ssl/\S+\.key;", f"{folder}/key.pem;", block)
     if replaces_host:
         block = block.replace("proxy_set_header Host $http_host;", "")
     user = "user root;" if os.geteuid() == 0 else ""
@@ -125,13 +126,8 @@ def write_nginx(folder: Path, port: int, backend: int, *, replaces_host: bool) -
     return ["nginx", "-e", "stderr", "-c", str(file), "-g", "daemon off;"]
 
 
-def _name_file(folder: Path) -> Any:
-    names = {"pem": "cert.pem", "key": "key.pem"}
-    return lambda found: f"{folder}/{names[found[1]]};"
-
-
 def write_caddy(folder: Path, port: int, backend: int, *, replaces_host: bool) -> list[str]:
-    """The command that runs Caddy with the page's configuration."""
+    """Write the page's configuration of Caddy; return the command that runs it."""
     block = read_block("caddy").replace(NAME, f"https://{NAME}:{port}")
     block = block.replace(
         "reverse_proxy", f"tls {folder}/cert.pem {folder}/key.pem\n reverse_proxy"
@@ -158,7 +154,7 @@ def proxy(
 
 @contextmanager
 def running(command: list[str], folder: Path, port: int) -> Iterator[None]:
-    """Run a program that listens on a port, its home in `folder`."""
+    """Run a program that listens on a port, with `folder` as its home, until the block ends."""
     variables = {**os.environ, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
@@ -191,7 +187,8 @@ def tunnel(folder: Path, backend: int) -> Iterator[int]:
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", file], check=True)
     shutil.copy(folder / "user.pub", folder / "authorized")
     Path("/run/sshd").mkdir(exist_ok=True)
-    port, near = free_port(), free_port()
+    port = free_port()
+    near = free_port()
     lines = {
         "HostKey": folder / "host",
         "AuthorizedKeysFile": folder / "authorized",
@@ -215,13 +212,13 @@ def tunnel(folder: Path, backend: int) -> Iterator[int]:
 
 
 def missing_programs(*names: str) -> str:
-    """A line about programs that are not on this machine; empty where all are."""
+    """Return a line that names the programs that are not on this machine; empty if all are."""
     missing = [name for name in (*names, "openssl") if shutil.which(name) is None]
     return f"not on this machine: {', '.join(missing)}" if missing else ""
 
 
 def find_faults(public: Public, run_id: str) -> list[str]:
-    """What does not work through a proxy, or works for strangers; each by its name."""
+    """List what does not work through a proxy, and what works for strangers but must not."""
     faults = []
     opened = public.request("GET", f"/?token={TOKEN}")
     cookie = opened.headers.get("set-cookie", "").lower()
@@ -243,10 +240,10 @@ def find_faults(public: Public, run_id: str) -> list[str]:
             faults.append("the WebSocket of a run")
     protocol = [Subprotocol("streamlit")]
     with public.socket("/_stcore/stream", subprotocols=protocol) as pages:
-        asked = BackMsg(rerun_script=ClientState(query_string="", page_script_hash=""))
-        pages.send(asked.SerializeToString())
-        said = ForwardMsg.FromString(pages.recv(timeout=60, decode=False))
-        if not said.WhichOneof("type"):
+        request = BackMsg(rerun_script=ClientState(query_string="", page_script_hash=""))
+        pages.send(request.SerializeToString())
+        message = ForwardMsg.FromString(pages.recv(timeout=60, decode=False))
+        if not message.WhichOneof("type"):
             faults.append("the WebSocket of pages")
     for path in (f"/api/run/{run_id}", "/_stcore/stream"):
         try:
@@ -274,7 +271,7 @@ def send_case(public: Public, origin: str, name: str) -> httpx.Response:
 
 
 def find_page_faults(public: Public, browser: Any) -> list[str]:
-    """What a person cannot do in a browser: open the pages by the token, upload a photograph."""
+    """Open the pages by the token and upload a photograph in a browser; list what fails."""
     context = browser.new_context(ignore_https_errors=True)
     page = context.new_page()
     page.set_default_timeout(60_000)
@@ -285,7 +282,7 @@ def find_page_faults(public: Public, browser: Any) -> list[str]:
         field = page.locator("input[type=file]")
         field.first.set_input_files(PHOTOGRAPHS / "template.jpg")
         page.get_by_text("Faces, numbered").wait_for()
-    except Exception as error:  # a playwright error of any kind is a fault of the way
+    except Exception as error:  # any error of playwright is a fault to report
         return [f"pages in a browser: {str(error)[:300]}"]
     finally:
         context.close()

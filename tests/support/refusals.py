@@ -1,4 +1,4 @@
-"""What an error promises: one line that names the values at fault, and fields for programs."""
+"""What every error promises: one line that names the faulty values, and fields for programs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from genlab.core.errors import GenlabError
 def refused(
     *values: object, key: str = "", path: str | Path = "", fix: str = ""
 ) -> Iterator[pytest.ExceptionInfo[GenlabError]]:
-    """Expect a GenlabError of one line that names `values`, with these fields where given."""
+    """Expect a GenlabError of one line that names `values`, with the fields that are given here."""
     with pytest.raises(GenlabError) as error:
         yield error
     line = str(error.value)

@@ -40,7 +40,8 @@ def _exists(mode: str) -> bool:
 def run_as_ordinary_user(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run `argv` as root's test process, as a user who owns nothing; skip where root may not.
 
-    In a new mount namespace where the interpreter stands in a home that others cannot enter.
+    It runs in a new mount namespace, so that an interpreter inside a home folder that others
+    cannot enter is reachable.
     """
     needed = {os.path.realpath(path) for path in (sys.base_prefix, sys.prefix, ROOT)}
     closed = {

@@ -27,7 +27,7 @@ class Done:
 
     @property
     def line(self) -> str:
-        """What is on stderr beside the progress bar: one line of ours."""
+        """The one line of ours on stderr, beside the progress bar."""
         assert "Traceback" not in self.stderr
         lines = [line for line in re.split(r"[\r\n]+", self.stderr) if line.strip()]
         messages = [line for line in lines if "item/s" not in line and "?item" not in line]
@@ -74,13 +74,13 @@ def end(process: subprocess.Popen[str]) -> Done:
 
 
 def wait_for_epochs(folder: Path, process: subprocess.Popen[str], epochs: int) -> None:
-    """Wait until a training saved that many states: it is then in the epoch after them."""
-    seen: set[int] = set()
+    """Wait until a training has saved its state `epochs` times; it is then in the next epoch."""
+    saved: set[int] = set()
     deadline = time.monotonic() + TIMEOUT
-    while len(seen) < epochs and time.monotonic() < deadline:
+    while len(saved) < epochs and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()[1]
         for state in (folder / "data/.making").glob("*/state.pt"):
-            seen.add(state.stat().st_mtime_ns)
+            saved.add(state.stat().st_mtime_ns)
         time.sleep(0.005)
-    assert len(seen) >= epochs
+    assert len(saved) >= epochs
     time.sleep(0.1)

@@ -70,7 +70,7 @@ class Model(nn.Module):
 
 
 class WithoutContext(nn.Module):
-    """A decoder of parameters as the pipeline's VAE has one: with the context of no causal head."""
+    """Decoder with the pipeline's interface: parameters, and a context without channels."""
 
     def __init__(self, decoder: nn.Module) -> None:
         super().__init__()

@@ -24,9 +24,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
-    """Opens a page of the project in a folder, at an address, as Streamlit runs it."""
+    """A function that runs a page over a project in a folder, with a query, as Streamlit does."""
 
-    def opened(folder: Path, name: str, **query: str) -> AppTest:
+    def open_page(folder: Path, name: str, **query: str) -> AppTest:
         monkeypatch.chdir(folder)
         script = f"from genlab.web.pages.main import show\n\nshow({name!r})"
         at = AppTest.from_string(script, default_timeout=60)
@@ -36,4 +36,4 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AppTest]:
         assert not at.exception, at.exception[0].message
         return at
 
-    return opened
+    return open_page

@@ -30,7 +30,7 @@ from genlab.web.api.runs import follow
 from genlab.web.images import make_image_app
 from genlab.web.security import MAX_BODY, Access, Security
 
-HERE = "http://127.0.0.1:8000"
+ORIGIN = "http://127.0.0.1:8000"
 TOKEN = "a-token-that-is-long-enough"
 RUN = "2026-01-01"
 PICTURE = f"/runs/{RUN}/sim_paint/case-001.png"
@@ -41,27 +41,27 @@ ENDLESS = {"case_ids": ["case-001"], "tool_ids": ["sim_paint"],
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    """A project with hostile cases and tools of somebody's, and a finished run."""
+    """A project with hostile cases, an installed package of tools, and a finished run."""
     folder = app_room.make_project(tmp_path_factory.mktemp("project"), hostile=True)
-    made = Jobs(folder)
-    app_room.make_run(made.store, folder, run_id=RUN)
+    jobs = Jobs(folder)
+    app_room.make_run(jobs.store, folder, run_id=RUN)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder / "package"))
-        yield made
-    made.store.close()
+        yield jobs
+    jobs.store.close()
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Jobs]:
+def fresh_jobs(tmp_path: Path) -> Iterator[Jobs]:
     """A project of one case that a test may damage, with a finished run."""
-    made = Jobs(app_room.make_project(tmp_path, cases=1))
-    app_room.make_run(made.store, tmp_path, run_id=RUN)
-    yield made
-    made.store.close()
+    jobs = Jobs(app_room.make_project(tmp_path, cases=1))
+    app_room.make_run(jobs.store, tmp_path, run_id=RUN)
+    yield jobs
+    jobs.store.close()
 
 
-class Here(TestClient):
-    """A client whose WebSockets, too, name the server as a browser would."""
+class BrowserClient(TestClient):
+    """A client that names the server in Host as a browser does, for WebSockets, too."""
 
     def websocket_connect(self, url: str, **kwargs: Any) -> Any:
         headers = {"host": "127.0.0.1:8000", **kwargs.pop("headers", {})}
@@ -72,7 +72,7 @@ def client(jobs: Jobs, access: Access | None = None, peer: str = "127.0.0.1") ->
     images = make_image_app(jobs.runs_folder)
     routes = [Mount("/api", app=make_api(jobs)), Mount("/runs", images)]
     app = Starlette(routes=routes, middleware=[Middleware(Security, access=access or Access())])
-    return Here(app, HERE, client=(peer, 50_000), raise_server_exceptions=False)
+    return BrowserClient(app, ORIGIN, client=(peer, 50_000), raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,8 @@ def is_problem(answer: Any, *statuses: int) -> bool:
     return True
 
 
-def begin(api: TestClient, asked: dict[str, Any]) -> str:
-    answer = api.post("/api/run", json=asked)
+def begin(api: TestClient, request: dict[str, Any]) -> str:
+    answer = api.post("/api/run", json=request)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["run_id"])
 
@@ -132,7 +132,7 @@ def test_a_run_of_contenders_is_started_listed_and_reported(api: TestClient) -> 
     assert f"report_{run['run_id']}.html" in report.headers["content-disposition"]
 
 
-def test_a_run_has_so_many_images_at_most(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_images_of_a_run_are_limited(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genlab.benchmark.service.jobs.MAX_ITEMS", 0)
     assert is_problem(client(jobs).post("/api/run", json=ENDLESS), 422)
 
@@ -168,42 +168,45 @@ def test_stars_count_once_and_are_taken_back(api: TestClient, jobs: Jobs) -> Non
 def test_a_picture_is_found_by_its_content_without_its_tool(api: TestClient, jobs: Jobs) -> None:
     item = jobs.store.items(RUN)[0]
     path = f"/api/pictures/{item.image_sha256}"
-    found = api.get(path)
-    assert found.headers["content-type"] == "image/jpeg"
-    assert item.tool_id.encode() not in found.content
-    assert api.get(path, headers={"if-none-match": found.headers["etag"]}).status_code == 304
+    answer = api.get(path)
+    assert answer.headers["content-type"] == "image/jpeg"
+    assert item.tool_id.encode() not in answer.content
+    assert api.get(path, headers={"if-none-match": answer.headers["etag"]}).status_code == 304
     assert api.get(f"{PICTURE}?width=320").headers["content-type"] == "image/jpeg"
     for width in ("7", "x"):
         assert is_problem(api.get(f"{PICTURE}?width={width}"), 422)
 
 
-def test_a_picture_is_served_from_whichever_run_still_has_it(own: Jobs) -> None:
-    [item] = [item for item in own.store.items(RUN) if item.image]
-    app_room.make_run(own.store, own.root, run_id=f"{RUN}-2")  # the same images
-    (own.runs_folder / item.image).unlink()
-    assert client(own).get(f"/api/pictures/{item.image_sha256}").status_code == 200
+def test_a_picture_is_served_from_whichever_run_still_has_it(fresh_jobs: Jobs) -> None:
+    [item] = [item for item in fresh_jobs.store.items(RUN) if item.image]
+    app_room.make_run(fresh_jobs.store, fresh_jobs.root, run_id=f"{RUN}-2")  # the same images
+    (fresh_jobs.runs_folder / item.image).unlink()
+    assert client(fresh_jobs).get(f"/api/pictures/{item.image_sha256}").status_code == 200
 
 
-def test_a_damaged_picture_is_refused_without_its_tool(own: Jobs) -> None:
-    [item] = [item for item in own.store.items(RUN) if item.image]
-    (own.runs_folder / item.image).write_bytes(b"no image")
-    answer = client(own).get(f"/api/pictures/{item.image_sha256}")
+def test_a_damaged_picture_is_refused_without_its_tool(fresh_jobs: Jobs) -> None:
+    [item] = [item for item in fresh_jobs.store.items(RUN) if item.image]
+    (fresh_jobs.runs_folder / item.image).write_bytes(b"no image")
+    answer = client(fresh_jobs).get(f"/api/pictures/{item.image_sha256}")
     assert is_problem(answer, 409)
     assert item.tool_id not in answer.text
-    assert is_problem(client(own).get(PICTURE), 409)
+    assert is_problem(client(fresh_jobs).get(PICTURE), 409)
 
 
-def test_a_case_that_changes_is_read_again_and_its_image_served_as_what_it_is(own: Jobs) -> None:
-    [case] = own.cases()
-    template, text = case.template.with_suffix(".jfif"), case.folder / CASE_FILE
+def test_a_case_that_changes_is_read_again_and_its_image_served_as_what_it_is(
+    fresh_jobs: Jobs,
+) -> None:
+    [case] = fresh_jobs.cases()
+    template = case.template.with_suffix(".jfif")
+    text = case.folder / CASE_FILE
     template.write_bytes((case.folder / "avatar_one.png").read_bytes())
     text.write_text(text.read_text().replace("template.png", template.name))
-    assert own.cases()[0].digest != case.digest
-    served = client(own).get("/api/test-cases/case-001/template")
+    assert fresh_jobs.cases()[0].digest != case.digest
+    served = client(fresh_jobs).get("/api/test-cases/case-001/template")
     assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
     template.unlink()
-    assert is_problem(client(own).get("/api/test-cases"), 409)
-    assert is_problem(client(own).get("/api/test-cases/case-001/template"), 409)
+    assert is_problem(client(fresh_jobs).get("/api/test-cases"), 409)
+    assert is_problem(client(fresh_jobs).get("/api/test-cases/case-001/template"), 409)
 
 
 # following
@@ -212,8 +215,8 @@ def test_a_case_that_changes_is_read_again_and_its_image_served_as_what_it_is(ow
 def test_a_follower_that_comes_late_gets_the_state(api: TestClient) -> None:
     run_id = begin(api, {**FAILING, "case_ids": ["case-001", "case-002", "case-003"]})
     until_ended(api, run_id)
-    for each, items in ((run_id, 3), (RUN, 6)):  # RUN is of an earlier process
-        with api.websocket_connect(f"/api/run/{each}") as socket:
+    for followed, items in ((run_id, 3), (RUN, 6)):  # RUN is of an earlier process
+        with api.websocket_connect(f"/api/run/{followed}") as socket:
             state = socket.receive_json()
             with pytest.raises(WebSocketDisconnect):  # the server closes after the last event
                 socket.receive_json()
@@ -224,8 +227,9 @@ def test_a_run_of_another_process_is_followed_through_the_store(jobs: Jobs) -> N
     run_id = "2026-01-03"
 
     async def follow() -> list[dict[str, Any]]:
-        facts, contenders = [jobs.cases()[0].run_record], [Contender(tool_id="sim_paint")]
-        jobs.store.create_run(run_id, f"{run_id}T00:00", facts, contenders)
+        cases = [jobs.cases()[0].run_record]
+        contenders = [Contender(tool_id="sim_paint")]
+        jobs.store.create_run(run_id, f"{run_id}T00:00", cases, contenders)
         lock = lock_of(jobs.runs_folder, run_id).acquire()
         async with jobs.watch(run_id) as log:
             stream = log.follow()
@@ -267,12 +271,12 @@ def test_a_follower_that_leaves_is_noticed_though_no_event_comes(jobs: Jobs) -> 
         await asyncio.wait_for(follow(socket, jobs, jobs.store.run(RUN)), 10)
 
     jobs.store.set_run(RUN, ending="")
-    with lock_of(jobs.runs_folder, RUN):  # another process does it
+    with lock_of(jobs.runs_folder, RUN):  # another process executes it
         asyncio.run(leave())
     jobs.store.set_run(RUN, ending="finished")
 
 
-def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(jobs: Jobs) -> None:
+def test_simultaneous_queries_do_not_report_an_ended_run_as_running(jobs: Jobs) -> None:
     with lock_of(jobs.runs_folder, RUN):
         assert jobs.status(jobs.store.run(RUN)) == ("finished", "")  # the lock does not matter
     with ThreadPoolExecutor(8) as pool:
@@ -283,21 +287,22 @@ def test_questions_at_the_same_time_do_not_take_an_ended_run_for_one_under_way(j
 
 
 def test_a_server_resumes_its_own_runs_and_says_why_where_it_cannot(jobs: Jobs) -> None:
-    cases, contenders = [{"case_id": "gone", "folder": "gone"}], [Contender(tool_id="sim_fail")]
+    cases = [{"case_id": "gone", "folder": "gone"}]
+    contenders = [Contender(tool_id="sim_fail")]
     reasons = {"2026-01-02": "gone", "2026-01-04": "its process ended"}  # ours, another's
     for run_id, reason in reasons.items():
         ours = reason == "gone"
         jobs.store.create_run(run_id, f"{run_id}T00:00", cases, contenders, server=ours)
-    other = Jobs(jobs.root)
-    other.resume_server_runs()
+    restarted = Jobs(jobs.root)
+    restarted.resume_server_runs()
     for run_id, reason in reasons.items():
-        run = until_ended(client(other), run_id)
+        run = until_ended(client(restarted), run_id)
         assert run["status"] == "interrupted"
         assert reason in run["reason"]
-        fix = other.status(jobs.store.run(run_id))[1]
+        fix = restarted.status(jobs.store.run(run_id))[1]
         assert fix.endswith(f"genlab benchmark run --resume {run_id}")
         jobs.store.set_run(run_id, ending="cancelled")
-    other.store.close()
+    restarted.store.close()
 
 
 CASE = {"case_id": "mine", "title": "My case", "consent": True, "licence": "mine",
@@ -305,8 +310,11 @@ CASE = {"case_id": "mine", "title": "My case", "consent": True, "licence": "mine
 
 
 @pytest.mark.slow
-def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, own: Jobs) -> None:
-    api, folder = client(own), root / "cases" / "astronaut-officer"
+def test_a_case_is_created_from_photographs_and_listed_at_once(
+    root: Path, fresh_jobs: Jobs
+) -> None:
+    api = client(fresh_jobs)
+    folder = root / "cases" / "astronaut-officer"
     template, avatar = (folder / f"{name}.jpg" for name in ("template", "avatar_officer"))
     many = root / "cases" / "window-four-avatars" / "template.jpg"
 
@@ -318,10 +326,10 @@ def test_a_case_is_created_from_photographs_and_listed_at_once(root: Path, own: 
 
     answer = create({}, avatar)
     assert answer.status_code == 201, answer.text
-    made = answer.json()
-    assert (made["case_id"], made["private"], made["consent"]) == ("mine", True, True)
-    assert made in api.get("/api/test-cases").json()
-    assert api.get(made["avatar_urls"]["person-1"]).status_code == 200
+    created = answer.json()
+    assert (created["case_id"], created["private"], created["consent"]) == ("mine", True, True)
+    assert created in api.get("/api/test-cases").json()
+    assert api.get(created["avatar_urls"]["person-1"]).status_code == 200
     for case, *avatars in (
         ({}, avatar),  # the name is taken
         ({"case_id": "other"}, folder / CASE_FILE),  # no image
@@ -377,7 +385,7 @@ RATE: dict[str, Any] = {"run_item_id": 1, "stars": 3}
         ("tools", {}, 405),
     ],
 )  # fmt: skip
-def test_an_unfit_body_is_refused(api: TestClient, path: str, body: Any, status: int) -> None:
+def test_an_invalid_body_is_refused(api: TestClient, path: str, body: Any, status: int) -> None:
     sent = {"json": body} if isinstance(body, dict) else {"content": body}
     assert is_problem(api.post(f"/api/{path}", **sent), status)
 
@@ -420,7 +428,7 @@ def test_another_machine_needs_a_token(jobs: Jobs) -> None:
 
 def test_a_token_in_the_address_becomes_a_cookie(jobs: Jobs) -> None:
     away = client(jobs, Access(token=TOKEN))
-    opened = away.get(f"{HERE}//evil.example/x?token={TOKEN}&run=1", follow_redirects=False)
+    opened = away.get(f"{ORIGIN}//evil.example/x?token={TOKEN}&run=1", follow_redirects=False)
     assert opened.status_code == 303
     assert opened.headers["location"] == "/evil.example/x?run=1"
     cookie = opened.headers["set-cookie"].lower()
@@ -457,9 +465,9 @@ def test_a_script_without_a_name_is_one_guest_per_token(
         for count in range(20):
             api = client(jobs, Access.from_environment())  # without the cookies of the last one
             rating = {"run_item_id": item.item_id, "stars": 1 + count % 5, "blind": True}
-            given = api.post("/api/rate", json=rating, headers=bearer(token)).json()
-        assert token not in given["rater"]
-    assert (given["raters"], given["mean_stars"]) == (2, 5.0)
+            stored = api.post("/api/rate", json=rating, headers=bearer(token)).json()
+        assert token not in stored["rater"]
+    assert (stored["raters"], stored["mean_stars"]) == (2, 5.0)
 
 
 def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
@@ -468,8 +476,8 @@ def test_a_token_of_raters_opens_rating_alone(jobs: Jobs) -> None:
     headers = bearer(rater)
     item = jobs.store.items(RUN)[0]
     rating = {"run_item_id": item.item_id, "stars": 4, "blind": True}
-    given = api.post("/api/rate", json=rating, headers=headers).json()
-    assert given["rater"].startswith("guest-")
+    stored = api.post("/api/rate", json=rating, headers=headers).json()
+    assert stored["rater"].startswith("guest-")
     for path in (f"/api/pictures/{item.image_sha256}", "/api/test-cases/case-001/template"):
         assert api.get(path, headers=headers).status_code == 200
     for path in ("/api/runs", "/api/test-cases", "/api/tools", PICTURE, f"/api/report/{RUN}"):

@@ -1,4 +1,4 @@
-"""Charts leave out what cannot be drawn; foreign texts get into no page as HTML."""
+"""Charts leave out values that cannot be drawn; no foreign text gets into a page as HTML."""
 
 import numpy as np
 import pytest
@@ -8,9 +8,9 @@ from genlab.web.components import charts, look
 
 def test_a_picture_escapes_its_texts_and_outlines_cells() -> None:
     grid = np.zeros((4, 4), np.uint8)
-    shown = look.picture(grid, '"><img>', "<script>")
-    assert "<script>" not in shown
-    assert "<img>" not in shown
+    html = look.picture(grid, '"><img>', "<script>")
+    assert "<script>" not in html
+    assert "<img>" not in html
     assert look.picture(grid, "", outlined=np.eye(4, dtype=bool)) != look.picture(grid, "")
 
 
@@ -32,9 +32,9 @@ def test_lines_leave_out_what_cannot_be_drawn_and_differ_in_more_than_colour() -
         "b": [(1.0, float("inf"))],
     }
     values = charts.lines(curves, "t", log=True)["data"]["values"]
-    assert [each["value"] for each in values] == [2.0, 20.0]
+    assert [row["value"] for row in values] == [2.0, 20.0]
     chart = charts.lines(curves, "t")
-    assert [each["value"] for each in chart["data"]["values"]] == [2.0, 0.0, 20.0]
+    assert [row["value"] for row in chart["data"]["values"]] == [2.0, 0.0, 20.0]
     assert "a from 2 at epoch 1 to 20 at epoch 4" in chart["description"]
     encoding = chart["encoding"]
     assert encoding["color"] == encoding["strokeDash"]

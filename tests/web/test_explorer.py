@@ -1,4 +1,4 @@
-"""The explorer moves codes where it says, and decodes what the model would."""
+"""The explorer moves codes as it says, and decodes as the model does."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ def grids(project: Path) -> Explorer:
 
 @pytest.mark.parametrize("name", ["arc_grids", "fashion_mnist"])
 def test_a_code_that_was_not_moved_decodes_to_the_reconstruction(project: Path, name: str) -> None:
-    found = explorer(project, name)
-    expected = reconstruct(found.model, found.items[3:4])[0]
-    for directions in (found.directions, found.axes_at(1, 1)):
-        code = found.means[3] + np.zeros(len(directions)) @ directions
-        assert (found.decode(code) == expected).all()
+    opened = explorer(project, name)
+    expected = reconstruct(opened.model, opened.items[3:4])[0]
+    for directions in (opened.directions, opened.axes_at(1, 1)):
+        code = opened.means[3] + np.zeros(len(directions)) @ directions
+        assert (opened.decode(code) == expected).all()
 
 
 def test_a_step_is_a_standard_deviation_along_its_direction(grids: Explorer) -> None:
@@ -42,9 +42,9 @@ def test_a_place_moves_its_own_latents_alone(grids: Explorer) -> None:
     assert grids.side == 4
     moved = np.ones(grids.place_dim) @ grids.axes_at(1, 2)
     start = (1 * grids.side + 2) * grids.place_dim
-    here = np.arange(start, start + grids.place_dim)
-    assert np.flatnonzero(moved).tolist() == here.tolist()
-    assert moved[here] == pytest.approx(grids.means.std(axis=0)[here])
+    latents = np.arange(start, start + grids.place_dim)
+    assert np.flatnonzero(moved).tolist() == latents.tolist()
+    assert moved[latents] == pytest.approx(grids.means.std(axis=0)[latents])
 
 
 def test_fewer_latents_than_patches_have_no_places(project: Path, tmp_path: Path) -> None:
@@ -61,11 +61,9 @@ def test_a_checkpoint_for_other_items_is_refused(project: Path, tmp_path: Path) 
 
 def test_the_nearest_grid_is_the_one_with_fewest_other_cells() -> None:
     train = tiny.grids(50)
-    asked = train[17].copy()
-    asked[0, :2] = (asked[0, :2] + 1) % 10
-    expected = min(range(50), key=lambda i: int((train[i] != asked).sum()))
-    assert items.find_nearest_grid(asked, train) == (
-        expected,
-        int((train[expected] != asked).sum()),
-    )
+    changed = train[17].copy()
+    changed[0, :2] = (changed[0, :2] + 1) % 10
+    differences = [int((grid != changed).sum()) for grid in train]
+    nearest = differences.index(min(differences))
+    assert items.find_nearest_grid(changed, train) == (nearest, differences[nearest])
     assert items.find_nearest_grid(train[17], train) == (17, 0)

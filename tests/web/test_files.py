@@ -50,11 +50,11 @@ def test_a_faulty_file_is_named(project: Path, file: Path, content: bytes | None
     for _ in range(2):  # an error is not remembered, nor is what was read before
         with pytest.raises(GenlabError) as error:
             read(project)
-        said = str(error.value)
-        assert file.name in said
-        assert re.search(COMMANDS, said) or file.suffix not in (".json", ".tsv"), said
-        assert "not there" not in said
-        assert "\n" not in said
+        line = str(error.value)
+        assert file.name in line
+        assert re.search(COMMANDS, line) or file.suffix not in (".json", ".tsv"), line
+        assert "not there" not in line
+        assert "\n" not in line
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -64,14 +64,15 @@ def test_a_missing_file_says_which_command_makes_it(tmp_path: Path, name: str) -
 
 
 def test_another_file_of_the_same_size_and_time_is_read_again(tmp_path: Path) -> None:
-    """What a checkout of an older version may look like."""
-    file, other = tmp_path / "a.json", tmp_path / "b.json"
+    """A checkout of an older version may leave such a file."""
+    file = tmp_path / "a.json"
+    replacement = tmp_path / "b.json"
     file.write_text("[1]")
-    other.write_text("[2]")
+    replacement.write_text("[2]")
     with open_json(file) as content:
         assert content == [1]
     before = file.stat()
-    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-    other.replace(file)
+    os.utime(replacement, ns=(before.st_atime_ns, before.st_mtime_ns))
+    replacement.replace(file)
     with open_json(file) as content:
         assert content == [2]

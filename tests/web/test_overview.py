@@ -1,4 +1,4 @@
-"""The state of the pipeline is what dvc says; it is asked in the background by a real process."""
+"""The state of the pipeline comes from dvc, which runs as a process in the background."""
 
 import sys
 from pathlib import Path
@@ -83,6 +83,6 @@ def test_a_fault_is_a_sentence(
     monkeypatch.setattr(overview, "DVC", (sys.executable, "-c", code))
     if code is None:
         (root / ".dvc").rmdir()
-    found = ask(root)
-    assert words in (found.fault or "")
-    assert found.stages == ()
+    status = ask(root)
+    assert words in (status.fault or "")
+    assert status.stages == ()

@@ -65,9 +65,9 @@ def test_an_address_reopens_the_same_view(page: Open, project: Path) -> None:
     at = page(project, "data", split="test", kind="plus", dataset="arc_grids")
     assert at.multiselect(key="kind").value == ["plus"]
     assert "of 40 items" in words(at)
-    one = page(project, "data", view="One item", item="7")
-    assert one.number_input(key="item").value == 7
-    assert "Objects of grid 7" in words(one)
+    at = page(project, "data", view="One item", item="7")
+    assert at.number_input(key="item").value == 7
+    assert "Objects of grid 7" in words(at)
 
 
 def test_a_path_is_read_and_the_command_that_adds_it_is_shown(
@@ -90,8 +90,8 @@ def own_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project in which all stages ran over ARC tasks of one's own."""
     folder = tmp_path_factory.mktemp("pages") / "own"
     own_data.write_task_files(folder / "tasks", own_data.draw_tasks(60))
-    own = {"source": {"path": "tasks"}}
-    tiny.write_params(folder, datasets=["my_tasks"], my_tasks=own, workers=1)
+    my_tasks = {"source": {"path": "tasks"}}
+    tiny.write_params(folder, datasets=["my_tasks"], my_tasks=my_tasks, workers=1)
     stages = ["params", "generate", "split", "judges", "train", "evaluate", "failure_gallery"]
     for stage in stages:
         assert not run_stage(folder, stage, "--dataset", "my_tasks").status
@@ -151,8 +151,8 @@ def test_an_opinion_is_stored_under_the_raters_name(page: Open, copied: Path) ->
     at.session_state["sort"] = "samples"
     at.text_input(key="rater").set_value("Ada <b>").run()
     at.get("feedback")[0].set_value(1).run()
-    [kept] = jobs(copied).store.find(Opinion, dataset="arc_grids")
-    assert (kept.rater, kept.agrees) == ("Ada <b>", True)
+    [opinion] = jobs(copied).store.find(Opinion, dataset="arc_grids")
+    assert (opinion.rater, opinion.agrees) == ("Ada <b>", True)
     assert "1 agree, 0 don't" in words(at)
     for count in (2, 3):  # guests without a name, who do not overwrite each other
         guest = page(copied, "failures", sort="samples")
@@ -173,14 +173,14 @@ def test_saving_a_case_keeps_a_long_title(page: Open, copied: Path) -> None:
 def test_a_case_keeps_its_basis_until_its_persons_agree(page: Open, copied: Path) -> None:
     case = make_case(copied / "cases" / "private", 2)
     write_case(case.folder, **{**dict(case), "consent": None, "basis": "public domain"})
-    for agreed, kept in ((False, (None, "public domain")), (True, (True, ""))):
+    for agreed, expected in ((False, (None, "public domain")), (True, (True, ""))):
         at = page(copied, "cases")
         at.selectbox(key="chosen").set_value(case.case_id).run()
         assert "basis of use: public domain" in words(at)
         at.checkbox(key=f"consent-{case.case_id}").set_value(agreed).run()
         at.button(key=f"save-{case.case_id}").click().run()
         saved = load_case(case.folder)
-        assert (saved.consent, saved.basis) == kept
+        assert (saved.consent, saved.basis) == expected
 
 
 def test_the_cases_head_the_first_page(page: Open, project: Path) -> None:

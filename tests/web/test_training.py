@@ -1,4 +1,4 @@
-"""Curves come from every place where a run leaves them."""
+"""Training curves are read from every place where a run writes them."""
 
 import math
 import os
@@ -15,10 +15,10 @@ SERIES = {"reconstruction_loss": [3.0, 2.0], "kl_divergence": [1.0, None]}
 
 
 def log(root: Path, name: str, epochs: int) -> Path:
-    """A run in the making as the tracker leaves it."""
+    """Write the history of an unfinished run as the tracker does."""
     file = root / "data/.making" / name / "history.json"
     values = [{"loss": repr(1.0 / epoch)} for epoch in range(1, epochs + 1)]
-    rows = [{"epoch": n, "values": each, "timing": {}} for n, each in enumerate(values, 1)]
+    rows = [{"epoch": n, "values": row, "timing": {}} for n, row in enumerate(values, 1)]
     write_json(file, {"kind": HISTORY_KIND, "rows": rows})
     return file
 
@@ -31,8 +31,8 @@ def test_experiments_of_dvc_are_found_in_gits_refs(tmp_path: Path) -> None:
     run_in(tmp_path, "git", "commit", "-q", "-m", "one")
     write_json(file, {"series": SERIES})
     run_in(tmp_path, "git", "commit", "-q", "-a", "-m", "experiment")
-    made = run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
-    run_in(tmp_path, "git", "update-ref", f"refs/exps/ab/{made[2:]}/quick-beta", made)
+    commit = run_in(tmp_path, "git", "rev-parse", "HEAD").strip()
+    run_in(tmp_path, "git", "update-ref", f"refs/exps/ab/{commit[2:]}/quick-beta", commit)
     [(name, run)] = training.read_runs(tmp_path, "arc_grids").items()
     assert (name, len(run["elbo"])) == ("quick-beta", 2)
     assert run["elbo"][0] == (1.0, -4.0)

@@ -1,4 +1,4 @@
-"""The pages Benchmark and Rate, and what they show: nothing foreign runs, nothing is lost."""
+"""The pages Benchmark and Rate: no foreign text runs as a script, and no rating is lost."""
 
 import re
 import shutil
@@ -43,7 +43,7 @@ MARKUP = "<script>alert(1)</script>"
 
 @pytest.fixture
 def lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
-    """A project with hostile cases, tools of somebody's, and a finished run of four cases."""
+    """A project with hostile cases, a package of tools, and a finished run of four cases."""
     here = jobs(app_room.make_project(tmp_path, cases=2, hostile=True))
     monkeypatch.syspath_prepend(str(here.root / "package"))
     app_room.make_run(here.store, here.root, run_id=RUN, cases=4)
@@ -104,12 +104,10 @@ def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
     contenders = [Contender(tool_id="sim_paint")]
     for number in range(2, 53):
         lived.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
-    listed = [
-        button.key
-        for number in ("1", "2")
-        for button in page(lived.root, "benchmark", list="Runs", runs=number).button
-        if button.key.startswith("open-")
-    ]
+    listed = []
+    for number in ("1", "2"):
+        app = page(lived.root, "benchmark", list="Runs", runs=number)
+        listed += [button.key for button in app.button if button.key.startswith("open-")]
     assert len(listed) == len({*listed}) == 52
 
 
@@ -181,14 +179,14 @@ def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
     first = order("ada")
     assert {tuple(order(name)) for name in ("bob", "eve", "joe")} != {tuple(first)}
     assert order("ada") == first
-    way = Session(lived.store, "ada", subjects)
-    way.undo()  # there is nothing yet
-    way.answer(3)
+    session = Session(lived.store, "ada", subjects)
+    session.undo()  # there is nothing yet
+    session.answer(3)
     assert order("ada") == first[1:]
     assert Session(lived.store, "ada", subjects).done == 1
-    while way.current:
-        way.skip()
-    way.answer(5)  # a second press at the end
+    while session.current:
+        session.skip()
+    session.answer(5)  # a second press at the end
     assert [rating.stars for rating in lived.store.ratings("run_item")] == [3]
 
 
@@ -196,12 +194,12 @@ def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.Monkey
     moments = iter([9.0, 9.1, 9.3, 9.5, 10.0, 10.1])
     clock = SimpleNamespace(monotonic=lambda: next(moments))
     monkeypatch.setattr(rating_session, "time", clock)
-    way = Session(lived.store, "ada", list_run(lived.store, RUN))
+    session = Session(lived.store, "ada", list_run(lived.store, RUN))
     for _ in range(5):
-        way.answer(3)
-    assert way.done == 2
-    way.undo()
-    way.answer(4)  # that image has been seen
+        session.answer(3)
+    assert session.done == 2
+    session.undo()
+    session.answer(4)  # that image has been seen
     assert sorted(rating.stars for rating in lived.store.ratings("run_item")) == [3, 4]
 
 
@@ -265,27 +263,27 @@ def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
 def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     paint, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
     change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
-    way = Session(lived.store, "ada", list_run(lived.store, RUN), paired=True)
-    assert (way.total, way.done, way.ahead) == (1, 0, [])
-    assert len(way.current) == 2
-    assert {subject.case_id for subject in way.current} == {"case-001"}
-    left = way.current[0].item_id
-    way.answer(1)
-    assert way.current == []
-    way.answer(1)  # a second press at the end
-    way.undo()
+    session = Session(lived.store, "ada", list_run(lived.store, RUN), paired=True)
+    assert (session.total, session.done, session.ahead) == (1, 0, [])
+    assert len(session.current) == 2
+    assert {subject.case_id for subject in session.current} == {"case-001"}
+    left = session.current[0].item_id
+    session.answer(1)
+    assert session.current == []
+    session.answer(1)  # a second press at the end
+    session.undo()
     for answer, outcome in ((3, "tie"), (4, "both_bad")):
-        way.answer(answer)
+        session.answer(answer)
         assert [vote.outcome for vote in lived.store.find(Preference)] == [outcome]
-        way.undo()
-    way.answer(2)
+        session.undo()
+    session.answer(2)
     [reported] = lived.store.find(Preference)
     assert {reported.first_item, reported.second_item} == {paint.item_id, fail.item_id}
     assert {"first": reported.first_item, "second": reported.second_item}[reported.outcome] != left
     assert Session(lived.store, "ada", list_run(lived.store, RUN), paired=True).current == []
-    way.undo()
-    way.skip()
-    assert way.done == 1
+    session.undo()
+    session.skip()
+    assert session.done == 1
     alike = [replace(subject, contender="one") for subject in list_run(lived.store, RUN)]
     assert Session(lived.store, "bob", alike, paired=True).total == 0
 
@@ -307,7 +305,7 @@ def test_a_browser_is_one_guest_however_often_it_comes(monkeypatch: pytest.Monke
     """Streamlit masks the same secret with other bytes at each visit."""
 
     def visit(secret: bytes, mask: bytes) -> str:
-        masked = bytes(byte ^ mask[place % 4] for place, byte in enumerate(secret)).hex()
+        masked = bytes(byte ^ mask[index % 4] for index, byte in enumerate(secret)).hex()
         cookies = {frame.XSRF_COOKIE: f"2|{mask.hex()}|{masked}|1700000000"}
         monkeypatch.setattr(frame.st, "context", SimpleNamespace(cookies=cookies))
         return rating_session.name_guest(frame._find_browser())
@@ -336,9 +334,8 @@ def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, pag
     samples = list_dataset(lived, dataset, "vae_sample")
     rebuilt = list_dataset(lived, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
-    assert not any(
-        template_url(subject, "") for subject in rebuilt
-    )  # of another split than there is now
+    # The evidence is of another split than the data: no item can stand beside it.
+    assert not any(template_url(subject, "") for subject in rebuilt)
     assert all(
         image_url(subject).startswith("data:image/png;base64,") for subject in samples + rebuilt
     )
