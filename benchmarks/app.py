@@ -73,7 +73,7 @@ ARM = """() => {
 
 @contextmanager
 def open_page(viewport: Any = None) -> Iterator[Any]:
-    """A page of a new browser."""
+    """Open a page in a new browser."""
     with chromium() as browser:
         page = browser.new_page(viewport=viewport)
         page.set_default_timeout(TIMEOUT)
@@ -120,7 +120,7 @@ def app_page(repeats: Repeats = 5) -> Iterator[Result]:
 def app_event(repeats: Repeats = 2) -> Iterator[Result]:
     """Time an event from the runner to the page."""
     taken: list[float] = []
-    asked = {
+    request = {
         "case_ids": [f"case-{n:03d}" for n in range(1, 13)],
         "tool_ids": ["sim_stamp"],
         "options": {"sim_stamp": {"seconds": 4}},
@@ -131,14 +131,14 @@ def app_event(repeats: Repeats = 2) -> Iterator[Result]:
         open_page() as page,
     ):
         for _ in range(repeats):
-            run_id = httpx.post(f"{server.base}/api/run", json=asked, timeout=60).json()["run_id"]
+            run_id = httpx.post(f"{server.base}/api/run", json=request, timeout=60).json()["run_id"]
             page.goto(f"{server.base}/benchmark?run={run_id}")
             page.locator("[data-status=generating]").first.wait_for()
             page.evaluate(WATCH)
             earlier = set(page.evaluate("window.seen"))  # shown before the page was watched
             page.get_by_role("link", name="Export report").wait_for()
-            seen = page.evaluate("window.seen")
-            taken += [float(spent) for item, spent in seen.items() if item not in earlier]
+            delays = page.evaluate("window.seen")
+            taken += [float(spent) for item, spent in delays.items() if item not in earlier]
     yield Result.median("app.event_ms", taken)
 
 
@@ -165,7 +165,7 @@ def app_rate(repeats: Repeats = 40) -> Iterator[Result]:
 
 @benchmark("app.case_from_browser")
 def app_case(repeats: Repeats = 3) -> Iterator[Result]:
-    """Time the way from photographs to a report."""
+    """Time a case from its photographs to the report."""
     taken = []
     for _ in range(repeats):
         with (

@@ -1,4 +1,4 @@
-"""The app through real proxies: pages, uploads, WebSockets, and strangers that stay outside.
+"""The app through real proxies: pages, uploads and WebSockets work, and strangers are refused.
 
 `app.proxy` is 1 where all of it works through nginx and Caddy, each with `Host` passed on and
 replaced, with `GENLAB_PROXIES` and without it, and through an SSH tunnel without any setting.
@@ -33,12 +33,11 @@ def app_proxy() -> Iterator[Result]:
     faults: list[str] = []
     checks = 0
     for named in (True, False):
-        found = try_proxies(named)
-        checks += len(found)
-        faults += [fault for lines in found for fault in lines]
-    found = try_tunnel()
+        for proxy_faults in try_proxies(named):
+            checks += 1
+            faults += proxy_faults
+    faults += try_tunnel()
     checks += 1
-    faults += found
     print(*faults, sep="\n")
     yield Result("app.proxy", float(not faults), n=checks, details={"faults": faults})
 
@@ -52,7 +51,10 @@ def make_served(folder: Path) -> Path:
 
 
 def try_proxies(named: bool) -> list[list[str]]:
-    """Faults of each proxy and each way of passing Host on; named: whether the proxies are."""
+    """List the faults of each proxy, with Host passed on and replaced.
+
+    named: whether the server is told its proxies by GENLAB_PROXIES.
+    """
     ports = [free_port() for _ in LAYOUTS]
     variables = {
         "GENLAB_TOKEN": proxies.TOKEN,
@@ -72,21 +74,21 @@ def try_proxies(named: bool) -> list[list[str]]:
 def try_proxy(
     server: Server, folder: Path, kind: str, port: int, replaces_host: bool, *, browse: bool
 ) -> list[str]:
-    """Faults of one proxy, with its name before each."""
+    """List the faults of one proxy, each with its name."""
     backend = int(server.base.rpartition(":")[2])
-    place = folder / f"{kind}-{port}"
-    with proxies.proxy(kind, place, backend, port, replaces_host=replaces_host) as public:
-        found = proxies.find_faults(public, RUN)
+    proxy_folder = folder / f"{kind}-{port}"
+    with proxies.proxy(kind, proxy_folder, backend, port, replaces_host=replaces_host) as public:
+        faults = proxies.find_faults(public, RUN)
         if browse:
             rule = f"--host-resolver-rules=MAP {proxies.NAME} 127.0.0.1"
             with chromium(rule) as browser:
-                found += proxies.find_page_faults(public, browser)
+                faults += proxies.find_page_faults(public, browser)
     words = "Host replaced" if replaces_host else "Host passed on"
-    return [f"{kind}, {words}: {fault}" for fault in found]
+    return [f"{kind}, {words}: {fault}" for fault in faults]
 
 
 def try_tunnel() -> list[str]:
-    """Faults of a tunnel to a server without any setting, and of a proxy before that server."""
+    """List the faults of a server without settings, through a tunnel and through a proxy."""
     with (
         tempfile.TemporaryDirectory() as name,
         serving(make_served(Path(name, "project"))) as server,

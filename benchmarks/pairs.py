@@ -1,8 +1,8 @@
-"""How long pipeline, smoke run, tests and checks take, as ratios to an earlier commit.
+"""Durations of pipeline, smoke run, tests and checks, as ratios to those of an earlier commit.
 
-Both builds run in turn in clones, with an empty DVC cache and an empty user cache, and without
+Both commits run in turn in clones, with an empty DVC cache and an empty user cache, and without
 released judges, so that both train them. Finished runs are kept in build/pairs/: an interrupted
-call resumes, and more pairs are added to those that are there. Nothing else should run beside it.
+call resumes, and a call for more pairs adds to them. Nothing else should run on the machine.
 """
 
 import os
@@ -45,7 +45,7 @@ APP_RATIOS = {
     "app.event_ratio": ("app_event", "app.event_ms"),
     "app.rate_ratio": ("app_rate", "app.rate_ms"),
 }
-"""Benchmark, and its key, that each commit runs as its own."""
+"""Benchmark, and key of its value, that each commit runs from its own code."""
 
 Run = dict[str, Any]
 Pairs = Annotated[
@@ -89,7 +89,7 @@ def checks_time(pairs: Pairs = 1, baseline: Baseline = BASELINE) -> Iterator[Res
 def docstring_stages() -> Iterator[Result]:
     """Count stages that run once docstrings were edited, at a small size.
 
-    In every module but those whose docstrings a program reads.
+    The docstrings are those of every module but the ones whose docstrings a program reads.
     """
     with tempfile.TemporaryDirectory(prefix="genlab-docstrings-") as folder:
         clone = smoke(Path(folder))
@@ -138,7 +138,7 @@ def run_app_benchmarks(clone: Path, environment: dict[str, str]) -> Run:
 def run_pairs(
     name: str, measure: Callable[[Path, dict[str, str]], Run], baseline: str, pairs: int
 ) -> Iterator[tuple[Run, Run]]:
-    """Runs of the baseline and of HEAD in turn; those that are kept are not run again."""
+    """Yield runs of the baseline and of HEAD in turn; finished ones are read from build/pairs/."""
     commits = [git.resolve_commit(ROOT, commit) for commit in (baseline, "HEAD")]
     for number in range(pairs):
         before, after = (run_once(name, measure, commit, number) for commit in commits)
@@ -148,9 +148,9 @@ def run_pairs(
 def run_once(
     name: str, measure: Callable[[Path, dict[str, str]], Run], commit: str, number: int
 ) -> Run:
-    """Measure a clone of a commit with empty caches, or read what was measured."""
-    kept = PLACE / f"{name}-{commit[:12]}-{number}.json"
-    if not kept.exists():
+    """Measure a clone of a commit with empty caches, or read its finished run."""
+    record = PLACE / f"{name}-{commit[:12]}-{number}.json"
+    if not record.exists():
         folder = PLACE / "run"
         shutil.rmtree(folder, ignore_errors=True)
         clone = folder / "genlab"
@@ -160,9 +160,9 @@ def run_once(
         environment = {key: v for key, v in os.environ.items() if key not in SET_BY_MAKE}
         environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "DVC_NO_ANALYTICS": "1"}
         print(f"{name} of {commit[:12]}, run {number + 1}", file=sys.stderr, flush=True)
-        write_json(kept, {"commit": commit, **measure(clone, environment)})
+        write_json(record, {"commit": commit, **measure(clone, environment)})
         shutil.rmtree(folder, ignore_errors=True)
-    run: Run = read_json(kept, producer_command="make bench")
+    run: Run = read_json(record, producer_command="make bench")
     return run
 
 
@@ -204,7 +204,7 @@ def children_seconds(process: int) -> float:
 def time_command(
     command: Sequence[str], *, set_up_first: bool = True
 ) -> Callable[[Path, dict[str, str]], Run]:
-    """A measurement of one command's wall time."""
+    """Return a function that measures the wall time of a command in a clone."""
 
     def measure(clone: Path, environment: dict[str, str]) -> Run:
         if set_up_first:
@@ -243,6 +243,6 @@ def compare_walls(
     """The median over pairs of the second run's seconds over the first one's."""
     ratios = [seconds(after) / seconds(before) for before, after in pairs]
     details: dict[str, Any] = {"ratios": ratios}
-    if seconds is wall_time:  # a part of them stands in the same runs
+    if seconds is wall_time:  # the stages' seconds are in the same runs
         details["runs"] = [list(pair) for pair in pairs]
     return Result(key, statistics.median(ratios), n=len(pairs), details=details)
