@@ -1,4 +1,4 @@
-"""Stage agent_iterate: the same numbers from the same params, and work that outlives its outs."""
+"""Stage agent_iterate: equal params give equal numbers, and its work outlives its outs."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def _stage(place: Path, **changes: Any) -> Done:
 
 
 def _numbers(place: Path) -> tuple[bytes, bytes]:
-    """What git keeps of the stage: results, and the chart's pixels; a chart names its params."""
+    """What git tracks of the stage: results, and the chart's pixels without its metadata."""
     with Image.open(place / "plots/agent/progress.png") as chart:
         return (place / "results/agent.json").read_bytes(), chart.tobytes()
 
@@ -55,14 +55,15 @@ def test_its_work_outlives_its_outs(tmp_path: Path) -> None:
 
 
 def test_a_paid_run_is_replayed_without_a_key_to_the_same_numbers(tmp_path: Path) -> None:
-    paid, other = tmp_path / "paid", tmp_path / "other"
-    once = {"seeds": 1}
+    paid = tmp_path / "paid"
+    replayed = tmp_path / "replayed"
+    one_seed = {"seeds": 1}
     with Server(reply) as server:
-        assert _stage(paid, backend="openai", base_url=server.url, **once).status == 0
+        assert _stage(paid, backend="openai", base_url=server.url, **one_seed).status == 0
     transcript = paid / "data/agent/transcript.jsonl"
-    replay = {**once, "backend": "replay", "transcript": str(transcript)}
-    assert _stage(other, **replay).status == 0
-    assert _numbers(other) == _numbers(paid)
+    replay = {**one_seed, "backend": "replay", "transcript": str(transcript)}
+    assert _stage(replayed, **replay).status == 0
+    assert _numbers(replayed) == _numbers(paid)
     lines = transcript.read_text(encoding="utf-8").splitlines(keepends=True)
     transcript.write_text("".join(lines[:1]), encoding="utf-8")
     cut = _stage(tmp_path / "cut", **replay)
@@ -77,20 +78,21 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_search_is_drawn_once_and_taken_by_the_run(tmp_path: Path) -> None:
-    place, other = tmp_path / "one", tmp_path / "other"
+    place = tmp_path / "one"
+    twin = tmp_path / "twin"
     with Server(reply) as server:
         changes = {"backend": "openai", "base_url": server.url, "compare_with_search": True}
-        for folder in (place, other):
+        for folder in (place, twin):
             write_params(folder, **{**TINY, **changes})
             assert run_stage(folder, "agent_search").status == 0
         drawn = _contents(place / "data/agent_search")
-        assert drawn == _contents(other / "data/agent_search")
+        assert drawn == _contents(twin / "data/agent_search")
         assert not list(place.glob("data/.making/*"))
         done = run_stage(place, "agent_iterate")
     assert done.status == 0
     assert "search: training" not in done.stderr
-    [beside] = place.glob("workspaces/*/search/experiments")
-    assert {path.name for path in beside.glob("search_*")} == {"search_0001", "search_0002"}
+    [experiments] = place.glob("workspaces/*/search/experiments")
+    assert {path.name for path in experiments.glob("search_*")} == {"search_0001", "search_0002"}
     listed = json.loads((place / "results/agent_search.json").read_text())["attempts"]
     assert [row["attempt"] for row in listed] == [1, 2]
     best = max(sum(row["accuracy"]) / len(row["accuracy"]) for row in listed)

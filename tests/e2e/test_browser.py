@@ -1,4 +1,4 @@
-"""The pages in a real Chromium: a training that goes on, and names that mean harm."""
+"""The pages in a real Chromium: they follow a training, and hostile names are plain text."""
 
 import re
 from typing import Any
@@ -14,15 +14,15 @@ LONG = "x" * 10_000
 MARKUP = "<img src=x onerror=alert(1)>"
 
 
-def settled(page: Any) -> None:
+def wait_for_script(page: Any) -> None:
     """Wait until a page's script has ended."""
     page.locator("h1").first.wait_for()
     page.wait_for_function(app_room.READY)
     page.wait_for_timeout(300)
 
 
-def unharmed(page: Any) -> None:
-    """What came from outside is words: no script ran, nothing was fetched, nothing is pushed."""
+def check_unharmed(page: Any) -> None:
+    """Foreign text is shown as text: it ran no script, fetched nothing and widened no block."""
     assert page.title() != "owned"
     assert page.locator("img[src='x'], img[src^='http://x']").count() == 0
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
@@ -65,11 +65,11 @@ def test_a_training_is_followed_and_a_reload_keeps_the_view(
         "rate?rater=<script>alert(1)</script>&of=../../etc",
     ],
 )
-def test_hostile_names_are_words(server: app_room.Server, page: Any, path: str) -> None:
+def test_hostile_names_are_plain_text(server: app_room.Server, page: Any, path: str) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto(f"{server.base}/{path}")
-    settled(page)
-    unharmed(page)
+    wait_for_script(page)
+    check_unharmed(page)
 
 
 def test_a_hostile_goal_is_refused_in_a_sentence(server: app_room.Server, page: Any) -> None:
@@ -78,7 +78,7 @@ def test_a_hostile_goal_is_refused_in_a_sentence(server: app_room.Server, page: 
     page.get_by_label("Goal, with the number that decides").fill(f"{MARKUP} ../../ \u202e" + LONG)
     page.get_by_role("button", name="Start or resume").click()
     page.locator("[data-testid=stAlert]").first.wait_for()
-    unharmed(page)
+    check_unharmed(page)
     names = {path.name for path in (server.folder / "workspaces").iterdir()}
     assert names <= {"project", "logs"}
 
@@ -90,5 +90,5 @@ def test_a_hostile_grid_is_reported_where_it_is_wrong(server: app_room.Server, p
         area.fill(words)
         area.press("Control+Enter")
         page.locator("[data-testid=stAlert]").first.wait_for()
-        settled(page)
-        unharmed(page)
+        wait_for_script(page)
+        check_unharmed(page)

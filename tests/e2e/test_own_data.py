@@ -1,4 +1,4 @@
-"""Pictures of one's own through all stages, with and without classes, and what notices changes."""
+"""A user's own pictures and grids go through all stages, and changes of their files are noticed."""
 
 import json
 import shutil
@@ -83,7 +83,7 @@ def test_content_is_compared_with_what_was_read(
     monkeypatch.chdir(copy)
     run = partial(CliRunner().invoke, app, ["check", "photos", "--verify"])
     for file in (copy / "photos").rglob("*.png"):
-        file.touch()  # of another time, and the same
+        file.touch()  # a new time, the same content
     assert run().exit_code == 0
     next((copy / "photos/1").iterdir()).unlink()
     changed = run()
@@ -138,9 +138,8 @@ def test_own_grids_go_through_all_stages_without_what_needs_a_generator(grid_pro
     for absent in ("valid_rate", "neg_elbo_over_entropy_bound", "arc_agi"):
         assert absent not in json.dumps(metrics)
     for name in ("neg_elbo_per_cell", "context_nats_per_cell", "exact_grid_accuracy"):
-        assert (
-            metrics["intervals"][name]["low"] <= metrics[name] <= metrics["intervals"][name]["high"]
-        )
+        interval = metrics["intervals"][name]
+        assert interval["low"] <= metrics[name] <= interval["high"]
     best = metrics["samplers"][metrics["best_sampler"]]
     assert 0 <= best["novelty"] <= 1
     verdict = json.loads((results / "verdict.json").read_text())
@@ -183,7 +182,7 @@ def test_the_agent_rests_where_its_dataset_is_not_run(tmp_path: Path, stage: str
     assert "nothing to do" in done.stdout
 
 
-def test_what_the_agent_found_stays_while_its_dataset_is_left_out(tmp_path: Path) -> None:
+def test_results_of_the_agent_stay_while_its_dataset_is_left_out(tmp_path: Path) -> None:
     tiny.write_params(tmp_path, datasets=["arc_grids"])
     (tmp_path / "data/agent").mkdir(parents=True)
     assert not run_stage(tmp_path, "params").status

@@ -19,7 +19,7 @@ from scripts import smoke
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 METRICS = Path("results/arc_grids")
-MADE = ("results/arc_grids", "plots/arc_grids", "data/checkpoints", "data/evaluated")
+OUTPUTS = ("results/arc_grids", "plots/arc_grids", "data/checkpoints", "data/evaluated")
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ def test_the_results_are_those_of_the_params(clone: Path) -> None:
 
 
 def test_a_second_repro_does_nothing(clone: Path) -> None:
-    before = find_files(clone, *MADE)
-    said = dvc_in(clone, "repro", *TARGETS)
-    assert "Running stage" not in said
+    before = find_files(clone, *OUTPUTS)
+    printed = dvc_in(clone, "repro", *TARGETS)
+    assert "Running stage" not in printed
     ran = read_yaml(clone / "dvc.lock")["stages"]
-    assert said.count("didn't change, skipping") == len(ran)
-    assert find_files(clone, *MADE) == before
+    assert printed.count("didn't change, skipping") == len(ran)
+    assert find_files(clone, *OUTPUTS) == before
 
 
 def test_the_figures_are_shown_by_dvc(clone: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_figures_are_shown_by_dvc(clone: Path) -> None:
 
 def test_the_same_seed_gives_the_same_bytes(clone: Path, tmp_path: Path) -> None:
     again = copy_clone(clone, tmp_path / "again")
-    before = find_files(again, *MADE)
+    before = find_files(again, *OUTPUTS)
     assert any(name.endswith("model.safetensors") for name in before)
     ran = read_yaml(clone / "dvc.lock")["stages"]
     for stage in ("train", "evaluate", "failure_gallery"):
@@ -92,11 +92,12 @@ def test_the_same_seed_gives_the_same_bytes(clone: Path, tmp_path: Path) -> None
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         done = run_stage(again, stage, "--dataset", "arc_grids")
         assert done.status == 0, done.stderr
-    assert find_files(again, *MADE) == before
+    assert find_files(again, *OUTPUTS) == before
 
 
 def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> None:
-    owner, reader = tmp_path / "owner", tmp_path / "reader"
+    owner = tmp_path / "owner"
+    reader = tmp_path / "reader"
     copy_clone(clone, owner)
     dvc_in(owner, "remote", "add", "-d", "store", str(tmp_path / "store"))
     run_in(owner, "git", "add", "--all")
@@ -106,9 +107,9 @@ def test_a_remote_hands_everything_to_a_clone(clone: Path, tmp_path: Path) -> No
     dvc_in(reader, "pull", "--with-deps", *TARGETS)
     assert "up to date" in dvc_in(reader, "status", "--with-deps", *TARGETS)
     assert "up to date" in dvc_in(reader, "repro", "--dry", *TARGETS)
-    made = find_files(owner, "data", "metrics")
-    assert len(made) > 10
-    assert find_files(reader, "data", "metrics") == made
+    outputs = find_files(owner, "data", "metrics")
+    assert len(outputs) > 10
+    assert find_files(reader, "data", "metrics") == outputs
 
 
 def test_an_experiment_runs_with_other_params(clone: Path) -> None:
@@ -118,5 +119,5 @@ def test_an_experiment_runs_with_other_params(clone: Path) -> None:
     assert _json(clone, METRICS / "training.json")["epochs"] == 1
     assert "free-kl" in dvc_in(clone, "exp", "show", "--csv")
     assert "neg_elbo_over_entropy_bound" in dvc_in(clone, "metrics", "diff", "--json")
-    # The agent's data are others, and nothing of what it needs has changed.
+    # The agent uses another dataset; none of its dependencies has changed.
     assert smoke.TARGETS or "up to date" in dvc_in(clone, "status", "agent_iterate")

@@ -1,4 +1,4 @@
-"""One real server and a real browser: the benchmark's flow, rating by keys, restarts, strangers."""
+"""A real server and a real browser: the benchmark's flow, rating by keys, restarts, tokens."""
 
 import re
 import time
@@ -22,19 +22,20 @@ from genlab.benchmark.store.repository import Store
 RUN = "2026-01-01"
 WAIT = 180_000  # milliseconds; a loaded machine is slow
 LONG = {"sim_paint": {"seconds": 300}}
-TOKEN, RATERS_TOKEN = "a-token-that-nobody-guesses", "a-token-for-raters-alone"
+TOKEN = "a-token-that-nobody-guesses"
+RATERS_TOKEN = "a-token-for-raters-alone"
 
 
-def begin_run(server: app_room.Server, **asked: Any) -> str:
-    answer = httpx.post(f"{server.base}/api/run", json=asked, timeout=60)
+def begin_run(server: app_room.Server, **request: Any) -> str:
+    answer = httpx.post(f"{server.base}/api/run", json=request, timeout=60)
     assert answer.status_code == 202, answer.text
     return str(answer.json()["run_id"])
 
 
 def state(server: app_room.Server, run_id: str) -> dict[str, Any]:
-    found = httpx.get(f"{server.base}/api/run/{run_id}", timeout=60).json()
-    ending = found["end"] or {"status": "running"}
-    return {**ending, "progress": Counter(item["status"] for item in found["items"])}
+    run = httpx.get(f"{server.base}/api/run/{run_id}", timeout=60).json()
+    ending = run["end"] or {"status": "running"}
+    return {**ending, "progress": Counter(item["status"] for item in run["items"])}
 
 
 def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any]:
@@ -42,12 +43,12 @@ def until(server: app_room.Server, run_id: str, *statuses: str) -> dict[str, Any
 
 
 def wait_for(read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """What `read` gives as soon as it holds."""
+    """Call `read` until `holds` is true of its answer; return that answer."""
     deadline = time.monotonic() + 60
-    while not holds(found := read()):
-        assert time.monotonic() < deadline, found
+    while not holds(answer := read()):
+        assert time.monotonic() < deadline, answer
         time.sleep(0.1)
-    return found
+    return answer
 
 
 def test_a_run_of_chosen_tools_is_started_and_followed(server: app_room.Server, page: Any) -> None:
@@ -57,9 +58,9 @@ def test_a_run_of_chosen_tools_is_started_and_followed(server: app_room.Server, 
     page.get_by_role("button", name=re.compile("^Run [0-9]+ images")).wait_for()
     assert page.title() != "owned"
     active = page.locator("button[data-variant=pills][aria-pressed=true]")
-    for left in reversed(range(active.count())):
+    for remaining in reversed(range(active.count())):
         active.first.click()
-        expect(active).to_have_count(left)
+        expect(active).to_have_count(remaining)
     page.get_by_role("button", name=re.compile("refusal")).click()
     page.get_by_role("button", name="Run 4 images").click()
     page.wait_for_url("**run=*")
@@ -82,40 +83,40 @@ def test_two_browsers_follow_one_run_and_a_reload_keeps_it(
     server: app_room.Server, browser: Any, page: Any
 ) -> None:
     run_id = begin_run(server, case_ids=["case-001"], tool_ids=["sim_paint"], options=LONG)
-    other = browser.new_page()
-    other.set_default_timeout(WAIT)
-    for one in (page, other):
-        one.goto(f"{server.base}/benchmark?run={run_id}")
-        one.locator("[data-status=generating]").wait_for(timeout=WAIT)
+    second_page = browser.new_page()
+    second_page.set_default_timeout(WAIT)
+    for tab in (page, second_page):
+        tab.goto(f"{server.base}/benchmark?run={run_id}")
+        tab.locator("[data-status=generating]").wait_for(timeout=WAIT)
     page.reload()
     page.locator("[data-status=generating]").wait_for()
-    other.get_by_role("button", name="Cancel").click()
-    for one in (page, other):
-        one.get_by_role("link", name="Export report").wait_for(timeout=WAIT)
+    second_page.get_by_role("button", name="Cancel").click()
+    for tab in (page, second_page):
+        tab.get_by_role("link", name="Export report").wait_for(timeout=WAIT)
     assert until(server, run_id, "cancelled")
-    other.close()
+    second_page.close()
 
 
 def test_a_blind_session_by_keys(server: app_room.Server, page: Any) -> None:
     page.goto(f"{server.base}/rate?of={RUN}&rater=keys")
     page.get_by_text("0 of 4 rated").wait_for()
     assert "sim_" not in page.content()
-    shown = page.locator(".b-main img")
-    first = shown.get_attribute("src")
+    image = page.locator(".b-main img")
+    first = image.get_attribute("src")
     page.keyboard.press("4")
     page.get_by_text("1 of 4 rated").wait_for()
-    assert shown.get_attribute("src") != first
+    assert image.get_attribute("src") != first
     page.keyboard.press("u")
     page.get_by_text("0 of 4 rated").wait_for()
-    assert shown.get_attribute("src") == first
+    assert image.get_attribute("src") == first
     for number, key in enumerate("1235", 1):
         page.keyboard.press(key)
         page.get_by_text(f"{number} of 4 rated").wait_for()
         page.wait_for_timeout(1000 * PAUSE)
     page.get_by_text("All done").wait_for()
     with Store(server.folder / "runs" / "genlab.sqlite3") as store:
-        kept = store.ratings("run_item", rater="keys")
-    assert sorted(rating.stars for rating in kept) == [1, 2, 3, 5]
+        ratings = store.ratings("run_item", rater="keys")
+    assert sorted(rating.stars for rating in ratings) == [1, 2, 3, 5]
     page.reload()
     page.get_by_text("4 of 4 rated").wait_for()
 
@@ -140,7 +141,7 @@ def test_name_run_and_view_are_remembered(server: app_room.Server, page: Any) ->
     assert "run=" not in page.url
 
 
-def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path) -> None:
+def test_the_next_server_resumes_the_run_of_a_killed_one(tmp_path: Path) -> None:
     folder = app_room.make_project(tmp_path, cases=1)
     with app_room.serving(folder) as first:
         run_id = begin_run(
@@ -158,10 +159,10 @@ def test_a_killed_server_leaves_a_run_that_the_next_goes_on_with(tmp_path: Path)
 
 @pytest.fixture(scope="module")
 def token_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[app_room.Server]:
-    """A server that asks for tokens, and whose log has a line for each request."""
+    """A server that needs tokens, and whose log has a line per request."""
     folder = app_room.make_project(tmp_path_factory.mktemp("token_server"), cases=1)
-    given = {"GENLAB_TOKEN": TOKEN, "GENLAB_RATER_TOKEN": RATERS_TOKEN}
-    with app_room.serving(folder, with_uvicorn=True, environment=given) as served:
+    variables = {"GENLAB_TOKEN": TOKEN, "GENLAB_RATER_TOKEN": RATERS_TOKEN}
+    with app_room.serving(folder, with_uvicorn=True, environment=variables) as served:
         yield served
 
 
@@ -184,21 +185,21 @@ def test_a_token_of_raters_shows_the_page_rate_alone(
     answer = page.goto(f"{token_server.base}/benchmark")
     assert answer.status == 403
     page.close()
-    # A client without cookies: what its header or its address offers is what counts.
-    assert pages_of(token_server, TOKEN) > {"Rate"}
-    assert pages_of(token_server, RATERS_TOKEN) == {"Rate"}
-    assert pages_of(token_server, RATERS_TOKEN, f"?token={RATERS_TOKEN}") == {"Rate"}
+    # Without cookies, the token in the header or the address decides.
+    assert list_pages(token_server, TOKEN) > {"Rate"}
+    assert list_pages(token_server, RATERS_TOKEN) == {"Rate"}
+    assert list_pages(token_server, RATERS_TOKEN, f"?token={RATERS_TOKEN}") == {"Rate"}
 
 
-def pages_of(server: app_room.Server, token: str, query: str = "") -> set[str]:
+def list_pages(server: app_room.Server, token: str, query: str = "") -> set[str]:
     """The pages that Streamlit offers over a bare WebSocket."""
     headers = {"Authorization": f"Bearer {token}"}
     address = f"{server.socket}/_stcore/stream{query}"
     protocol = [Subprotocol("streamlit")]
     with connect(address, additional_headers=headers, subprotocols=protocol) as socket:
-        asked = BackMsg(rerun_script=ClientState(query_string="", page_script_hash=""))
-        socket.send(asked.SerializeToString())
+        request = BackMsg(rerun_script=ClientState(query_string="", page_script_hash=""))
+        socket.send(request.SerializeToString())
         while True:
-            said = ForwardMsg.FromString(socket.recv(timeout=60, decode=False))
-            if said.WhichOneof("type") == "navigation":
-                return {page.page_name for page in said.navigation.app_pages}
+            message = ForwardMsg.FromString(socket.recv(timeout=60, decode=False))
+            if message.WhichOneof("type") == "navigation":
+                return {page.page_name for page in message.navigation.app_pages}

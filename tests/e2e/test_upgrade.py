@@ -1,4 +1,4 @@
-"""What version 96de87dd wrote is read, or one line says what to do.
+"""Files that version 96de87dd wrote are read, or one line says what to do.
 
 tests/data/edition-96de87dd holds the files of that version: parameters, split, checkpoint, the
 workspace of an agent run that was killed in its first training, and the store as SQL.
@@ -55,13 +55,13 @@ def test_an_unfinished_workspace_is_shown_and_its_resumption_says_what_to_do(
     project: Path,
 ) -> None:
     registry = (project / WORKSPACE / "experiments/registry.json").read_bytes()
-    shown = run_agent(project, "list")
-    assert WORKSPACE in shown.stdout
+    listed = run_agent(project, "list")
+    assert WORKSPACE in listed.stdout
     resumed = run_agent(project, "resume")
     assert resumed.returncode == 2
     (line,) = resumed.stderr.splitlines()
-    for part in ("genlab: error: ", WORKSPACE, "genlab agent GOAL --fresh"):
-        assert part in line
+    for text in ("genlab: error: ", WORKSPACE, "genlab agent GOAL --fresh"):
+        assert text in line
     assert (project / WORKSPACE / "experiments/registry.json").read_bytes() == registry
     reported = run_agent(project, "report")
     assert reported.returncode == 0, reported.stderr
