@@ -53,7 +53,7 @@ def make_served(folder: Path) -> Path:
 def try_proxies(named: bool) -> list[list[str]]:
     """List the faults of each proxy, with Host passed on and replaced.
 
-    named: whether the server is told its proxies by GENLAB_PROXIES.
+    named: whether GENLAB_PROXIES names the proxies to the server.
     """
     ports = [free_port() for _ in LAYOUTS]
     variables = {

@@ -26,7 +26,7 @@ print("attempt 2 of 2", file=sys.stderr, flush=True)
 
 
 def ask(answer: Answer, prompt: str, **body: Any) -> dict[str, Any]:
-    """Ask for an answer to a prompt; returns its message."""
+    """Request an answer to a prompt; return its message."""
     messages = [{"role": "system", "content": prompt}]
     reply = answer(Request("", {}, {"messages": messages, **body}))
     message: dict[str, Any] = json.loads(reply.body)["choices"][0]["message"]

@@ -1,4 +1,4 @@
-"""The comparison with baselines: tuning, judges, what is kept, and intervals."""
+"""The comparison with baselines: tuning, judges, stored results, and intervals."""
 
 import json
 import math
@@ -40,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
-    """A judge whose classifier is trained for a moment."""
+    """A judge whose classifier is trained briefly."""
     folder = tmp_path_factory.mktemp("judges")
     images = load_images(data, "train")
     training = TrainingSet.of_dataset(data.name, images, load_labels(data, "train"))
@@ -50,14 +50,14 @@ def judge(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Judge:
 
 @pytest.fixture(autouse=True)
 def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many draws as there are test images, and a short two-sample test."""
+    """Draw as many samples as there are test images, and shorten the two-sample test."""
     monkeypatch.setattr(two_sample, "EXAMPLES", 2000)
     for name in ("DRAWS", "CHOOSING_DRAWS", "SEARCH_DRAWS"):
         monkeypatch.setattr(baselines, name, COUNTS["test"])
 
 
 def make_outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0) -> Outcome:
-    """The test images with noise as reconstructions; other rectangles, and noise, as samplers."""
+    """Reconstructions are noisy test images; samplers draw other rectangles, or noise."""
     rng = np.random.default_rng(5)
     test = load_images(data, "test")
     blurred = np.clip(test + rng.normal(0, noise, test.shape), 0, 255).astype(np.uint8)
@@ -73,7 +73,7 @@ def make_outcome(data: Path, *, noise: float = 10.0, nats: float = 1000.0) -> Ou
 
 @dataclass(frozen=True, eq=False)
 class Counted(Comparison):
-    """Runs that cost nothing: rate 0.01 has the fewest bits. killed_at: raises at that run."""
+    """Fake runs, of which rate 0.01 has the fewest bits; killed_at: the run that is interrupted."""
 
     calls: list[Settings] = field(default_factory=list)
     killed_at: int = -1
@@ -100,8 +100,8 @@ def test_nats_are_those_of_a_discretised_normal_and_sigma_is_their_best() -> Non
     normal = stats.norm(means / 255, 0.15)
     low = np.where(images == 0, 0.0, normal.cdf(x - half))
     high = np.where(images == 255, 1.0, normal.cdf(x + half))
-    wanted = -np.log(high - low).sum(axis=(1, 2, 3))
-    assert baseline_runs.gaussian_nats(images, means, 0.15) == pytest.approx(wanted, rel=1e-4)
+    expected = -np.log(high - low).sum(axis=(1, 2, 3))
+    assert baseline_runs.gaussian_nats(images, means, 0.15) == pytest.approx(expected, rel=1e-4)
     sigma = baseline_runs.fit_sigma(images, means)
     at = {s: baseline_runs.gaussian_nats(images, means, s).mean() for s in (0.95, 1, 1.05)}
     at = {s: baseline_runs.gaussian_nats(images, means, s * sigma).mean() for s in at}

@@ -51,7 +51,7 @@ def test_the_interval_of_a_median_covers_as_often_as_it_claims() -> None:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A benchmark `sample` that is registered for one test."""
+    """Register a benchmark `sample` for one test."""
     monkeypatch.setattr(harness, "REGISTRY", {})
     monkeypatch.setattr(harness.app, "registered_commands", [])
 

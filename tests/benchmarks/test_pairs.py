@@ -1,4 +1,4 @@
-"""Pairs of timed runs: kept, resumed, and compared stage by stage."""
+"""Pairs of timed runs are stored, resumed, and compared stage by stage."""
 
 import subprocess
 import sys
@@ -33,7 +33,7 @@ def test_stages_are_added_over_datasets() -> None:
     assert pairs.sum_stages(RUNS[0][1], ("judges", "evaluate")) == 9.0
 
 
-def test_builds_take_turns_and_what_is_kept_is_not_run_again(
+def test_commits_run_in_turn_and_stored_runs_are_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pairs, "PLACE", tmp_path)
@@ -52,10 +52,9 @@ def test_builds_take_turns_and_what_is_kept_is_not_run_again(
     with pytest.raises(KeyboardInterrupt):
         list(pairs.run_pairs("small", measure, head, 2))
     # Baseline and HEAD are one commit here, so that one run serves both sides of a pair.
-    seconds = [
-        run["seconds"] for pair in pairs.run_pairs("small", measure, head, 2) for run in pair
-    ]
-    assert seconds == [1.0, 1.0, 3.0, 3.0]
+    finished = list(pairs.run_pairs("small", measure, head, 2))
+    seconds = [(before["seconds"], after["seconds"]) for before, after in finished]
+    assert seconds == [(1.0, 1.0), (3.0, 3.0)]
 
 
 def test_seconds_of_children_that_ended() -> None:

@@ -1,4 +1,4 @@
-"""The help of every command imports nothing that takes long."""
+"""The help of every command imports no slow package."""
 
 import subprocess
 import sys

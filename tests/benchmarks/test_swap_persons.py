@@ -1,4 +1,4 @@
-"""Intervals over few persons."""
+"""Confidence intervals over few persons."""
 
 import numpy as np
 import pytest

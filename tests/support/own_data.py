@@ -1,4 +1,4 @@
-"""The same pictures in every convention that people exchange them in."""
+"""The same pictures and grids in every convention in which people exchange them."""
 
 import csv
 import gzip
@@ -29,13 +29,13 @@ NAMES = ("0", "1", "2")
 
 
 def draw(count: int = 200, seed: int = 0) -> tuple[Pictures, Labels]:
-    """Pictures (count, SIDE, SIDE, 3) in colour, no two of them equal, and their classes."""
+    """Draw colour pictures of shape (count, SIDE, SIDE, 3), no two of them equal, and classes."""
     rng = np.random.default_rng(seed)
     return rng.integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8), np.arange(count) % 3
 
 
 def encode(pixels: Pictures) -> bytes:
-    """A picture as PNG."""
+    """Encode a picture as PNG."""
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, "PNG")
     return stream.getvalue()
@@ -116,7 +116,7 @@ def write_matlab_73(folder: Path, pictures: Pictures, labels: Labels) -> Path:
 
 
 def encode_idx(array: npt.NDArray[Any]) -> bytes:
-    """An array as an IDX file of bytes (LeCun 1998)."""
+    """Encode an array of bytes as an IDX file (LeCun 1998)."""
     sizes = np.array(array.shape, dtype=">u4").tobytes()
     return bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes()
 
@@ -177,7 +177,7 @@ CONVENTIONS: dict[str, Writer] = {
     "WebDataset": write_webdataset,
     "TIFF stack": write_tiff,
 }
-"""Writes pictures in a convention into a new folder; returns the path to read."""
+"""Functions by convention that write pictures into a new folder and return the path to read."""
 UNLABELLED = {"TIFF stack"}
 """Conventions that hold no classes."""
 
@@ -187,7 +187,7 @@ Tasks = dict[str, Task]
 
 
 def draw_tasks(count: int = 60, seed: int = 0) -> Tasks:
-    """ARC tasks of two training pairs and a test pair, grids of 3 to 9 cells per side."""
+    """Draw ARC tasks of two training pairs and a test pair, with grids of 3 to 9 cells per side."""
     rng = np.random.default_rng(seed)
 
     def grid() -> list[list[int]]:
@@ -202,7 +202,7 @@ def draw_tasks(count: int = 60, seed: int = 0) -> Tasks:
 
 
 def list_grids(tasks: Tasks) -> list[list[list[int]]]:
-    """All grids of tasks, in their order."""
+    """List all grids of tasks in the tasks' order."""
     grids = []
     for task in tasks.values():
         for pair in chain(*task.values()):
@@ -232,7 +232,7 @@ def write_zipped_tasks(folder: Path, tasks: Tasks) -> Path:
 
 
 def write_challenges(folder: Path, tasks: Tasks) -> Path:
-    """Kaggle's two files: test outputs stand in the solutions."""
+    """Write Kaggle's two files: the test outputs are in the file of solutions."""
     folder.mkdir(parents=True)
     challenges = {
         name: {"train": task["train"], "test": [{"input": pair["input"]} for pair in task["test"]]}
@@ -251,7 +251,7 @@ def write_one_file(folder: Path, tasks: Tasks) -> Path:
 
 
 def write_pairs(folder: Path, tasks: Tasks) -> Path:
-    """A bare list of pairs per task, as RE-ARC has them."""
+    """Write a file per task that is a plain list of pairs, as RE-ARC has them."""
     folder.mkdir(parents=True)
     for name, task in tasks.items():
         (folder / f"{name}.json").write_text(json.dumps(task["train"] + task["test"]))
@@ -283,6 +283,6 @@ TASK_CONVENTIONS: dict[str, TaskWriter] = {
     "text": write_text,
     "text with bars": write_barred_text,
 }
-"""Writes tasks in a convention into a new folder; returns the path to read."""
+"""Functions by convention that write tasks into a new folder and return the path to read."""
 WITHOUT_TASKS = {"text", "text with bars"}
-"""Conventions in which each grid is by itself."""
+"""Conventions in which each grid stands alone, outside of any task."""

@@ -1,4 +1,4 @@
-"""Damaged files of every convention: whatever is read from them ends in pictures or in one line."""
+"""Damaged files of every convention: reading them gives pictures or an error of one line."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ SECONDS = 30  # of one case
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """A small dataset in every convention; the path to read, by convention."""
+    """Write a small dataset in every convention; return the path to read, by convention."""
     pictures, labels = own_data.draw(PICTURES)
     paths = {
         name: write(folder / str(number), pictures, labels)
@@ -35,14 +35,14 @@ def write_all(folder: Path) -> dict[str, Path]:
 def damage(data: bytes, rng: np.random.Generator) -> bytes:
     """Change some bytes, cut the end off, repeat a part, or put zeros in the middle."""
     changed = bytearray(data)
-    way = rng.integers(4)
+    kind = rng.integers(4)
     start = int(rng.integers(len(changed)))
-    if way == 0:
-        for place in rng.integers(len(changed), size=int(rng.integers(1, 9))):
-            changed[place] = int(rng.integers(256))
-    elif way == 1:
+    if kind == 0:
+        for position in rng.integers(len(changed), size=int(rng.integers(1, 9))):
+            changed[position] = int(rng.integers(256))
+    elif kind == 1:
         del changed[start:]
-    elif way == 2:
+    elif kind == 2:
         changed[start:start] = changed[start : start + int(rng.integers(1, 999))]
     else:
         end = min(len(changed), start + int(rng.integers(1, 99)))
@@ -51,7 +51,7 @@ def damage(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def run_cases(paths: dict[str, Path], count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Read `count` datasets with one damaged file each; what went wrong: convention and fault."""
+    """Read `count` datasets with one damaged file each; yield convention and fault of failures."""
     rng = np.random.default_rng(seed)
     names = list(paths)
     for _ in range(count):
@@ -59,16 +59,16 @@ def run_cases(paths: dict[str, Path], count: int, seed: int) -> Iterator[tuple[s
         path = paths[name]
         files = [path] if path.is_file() else [p for p in sorted(path.rglob("*")) if p.is_file()]
         file = files[rng.integers(len(files))]
-        whole = file.read_bytes()
-        file.write_bytes(damage(whole, rng))
-        fault = read_apart(path)
-        file.write_bytes(whole)
+        original = file.read_bytes()
+        file.write_bytes(damage(original, rng))
+        fault = read_in_child(path)
+        file.write_bytes(original)
         if fault:
             yield name, fault
 
 
-def read_apart(path: Path) -> str:
-    """Read a dataset in a process of its own; its fault, empty where it ended as it should."""
+def read_in_child(path: Path) -> str:
+    """Read a dataset in a child process; return its fault, empty if there is none."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,7 +79,7 @@ def read_apart(path: Path) -> str:
         try:
             read_source(SourceParams(path=str(path), unreadable="skip"))
         except GenlabError as error:
-            status = 2 * ("\n" in str(error))
+            status = 2 if "\n" in str(error) else 0
         except BaseException:
             os.write(writing, traceback.format_exc().encode()[-3000:])
             status = 1

@@ -1,7 +1,7 @@
-"""Files as people have them, that were misread once, and siblings of each kind.
+"""Datasets as users have them: files that were misread once, and others of the same kinds.
 
-Each case writes a dataset of two classes, bright columns and dark ones, and says what is read: all
-pictures upright, unclipped and with their classes, or a refusal that names the file at fault.
+Each case writes a dataset of two classes, with bright columns and with dark ones, and checks that
+all pictures are read upright, unclipped and with their classes, or that the error names the file.
 """
 
 import gzip
@@ -28,11 +28,11 @@ ORIENTATION = 0x0112
 Levels = np.ndarray
 Case = Callable[[Path], bool]
 CASES: dict[str, Case] = {}
-"""By kind of input and name: whether the dataset was read rightly, or refused by name."""
+"""Checks by kind of input and name: whether the dataset is read, or refused, as it must be."""
 
 
 def case(kind: str, *variants: Any) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
-    """Register a case, or one for each variant."""
+    """Decorator that registers a case, or one case per variant."""
 
     def register(check: Callable[..., bool]) -> Callable[..., bool]:
         if not variants:
@@ -46,7 +46,7 @@ def case(kind: str, *variants: Any) -> Callable[[Callable[..., bool]], Callable[
 
 
 def draw(number: int) -> Levels:
-    """A grey picture; odd ones have bright columns, and the upper half is always brighter."""
+    """Draw a grey picture: odd numbers have bright columns, and every upper half is brighter."""
     pixels = np.random.default_rng(number).integers(0, 60, (SIDE, SIDE)).astype(np.uint8)
     pixels[:, ::2] += 60 * np.uint8(number % 2)
     pixels[: SIDE // 2] += 100
@@ -77,7 +77,7 @@ def read(path: Path | str, **options: Any) -> OwnPictures:
 
 
 def is_right(pictures: OwnPictures, count: int = COUNT, near: float = 2.0) -> bool:
-    """Whether the pictures are the ones that were drawn, with two classes."""
+    """Whether the pictures and their two classes are those of ROWS and CLASSES."""
     levels = pictures.fitted.levels.astype(float).mean(axis=3)
     upper = levels[:, : SIDE // 2].mean((1, 2))
     lower = levels[:, SIDE // 2 :].mean((1, 2))
@@ -92,7 +92,7 @@ def is_right(pictures: OwnPictures, count: int = COUNT, near: float = 2.0) -> bo
 
 
 def is_refused(path: Path, *names: str, **options: Any) -> bool:
-    """Whether a dataset is refused in a line that holds the names."""
+    """Whether reading a dataset raises an error that contains the names."""
     try:
         read(path, **options)
     except GenlabError as error:
@@ -135,7 +135,7 @@ TURNS = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_270,
 }
-"""How a picture is stored whose tag says how it is turned back."""
+"""How the pixels are stored, by the EXIF orientation that undoes it."""
 
 
 @case(
