@@ -1,4 +1,4 @@
-"""Cases: those that ship are sound, and every fault of one is one line."""
+"""Cases: the shipped ones are valid, and every fault of a case is an error of one line."""
 
 from pathlib import Path
 
@@ -169,7 +169,7 @@ def test_every_faulty_case_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture
 def folders(root: Path, tmp_path: Path) -> Places:
-    """Where templates, avatars and cases are: names of one slug, names in no Latin letters."""
+    """Paths of templates, avatars and cases; file names share a slug or have no Latin letters."""
     small = Image.open(root / "cases" / "astronaut-officer" / "template.jpg").resize((256, 256))
     exif = Image.Exif()
     exif[0x010F] = "a camera"
@@ -224,12 +224,12 @@ def test_a_faulty_photograph_leaves_the_others_and_what_was_there(folders: Place
     before = load_case(root / "img-1").digest
     (templates / "IMG 1.png").write_bytes((templates / "IMG 1.png").read_bytes()[:5000])
     (root / "zoe" / "note.txt").write_text("mine")
-    named = [f"--templates={templates}", f"--avatars={avatars}", f"--cases={root}"]
-    done = CliRunner().invoke(app, ["generate-cases", *named, "--force"])
+    options = [f"--templates={templates}", f"--avatars={avatars}", f"--cases={root}"]
+    done = CliRunner().invoke(app, ["generate-cases", *options, "--force"])
     assert isinstance(done.exception, GenlabError)
     assert all(f"{name}.png" in done.output for name in ("nobody", "IMG 1"))
     assert load_case(root / "img-1").digest == before
-    assert not (root / "zoe" / "note.txt").exists()  # force: it was written again
+    assert not (root / "zoe" / "note.txt").exists()  # --force wrote the case again
     assert sorted(path.name for path in root.iterdir()) == ["img-1", "zoe"]
 
 
@@ -263,10 +263,8 @@ def test_the_demo_is_made_of_the_cases_that_ship(root: Path, tmp_path: Path) -> 
     copies = load_cases(tmp_path)
     shipped = load_cases(root / "cases")
     for copied, original in zip(copies, shipped, strict=True):
-        assert (copied.title, copied.sources, copied.basis) == (
-            original.title,
-            original.sources,
-            original.basis,
-        )
+        assert copied.title == original.title
+        assert copied.sources == original.sources
+        assert copied.basis == original.basis
         assert copied.digest == original.digest
     assert all("kept as it is" in str(line) for line in copy_shipped_cases(root / "cases"))

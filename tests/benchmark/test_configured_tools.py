@@ -1,4 +1,4 @@
-"""The kinds of tools.yaml, sound, slow and wrong; what arrives; faults of the file."""
+"""Tools of every kind in tools.yaml: sound, slow and wrong answers, and faults of the file."""
 
 import asyncio
 import base64
@@ -47,14 +47,14 @@ Image.open(case["template"]).rotate(180).save(sys.argv[2])
 
 @pytest.fixture(autouse=True)
 def case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """A case, beside the working directory's tools.yaml; nobody waits to fetch again."""
+    """A case beside the working directory's tools.yaml; repeated downloads do not wait."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SMALL_KEY", KEY)
     monkeypatch.setattr(http_tools, "FETCH_WAITS", (0.0, 0.0))
     return make_case(tmp_path / "cases", 1)
 
 
-def tool_of(**entry: Any) -> Any:
+def write_tool(**entry: Any) -> Any:
     path = Path("tools.yaml")
     path.write_text(json.dumps({"tools": [{"id": "mine", "cost": 0.5, **entry}]}))  # also YAML
     [tool] = read_tools(path)
@@ -63,7 +63,7 @@ def tool_of(**entry: Any) -> Any:
 
 def openai(server: Server, **entry: Any) -> Any:
     values = {"kind": "openai", "base_url": server.url, "model": "small-1", "key_env": "SMALL_KEY"}
-    return tool_of(**{**values, **entry})
+    return write_tool(**{**values, **entry})
 
 
 def http(server: Server, **entry: Any) -> Any:
@@ -75,34 +75,34 @@ def http(server: Server, **entry: Any) -> Any:
         "body": BODY,
         "image": "data.0.b64_json",
     }
-    return tool_of(**{**values, **entry})
+    return write_tool(**{**values, **entry})
 
 
 def comfy(server: Server, **entry: Any) -> Any:
     Path("workflow.json").write_text(json.dumps(WORKFLOW))
-    return tool_of(kind="comfyui", url=server.root, workflow="workflow.json", **entry)
+    return write_tool(kind="comfyui", url=server.root, workflow="workflow.json", **entry)
 
 
 def program(text: str, **entry: Any) -> Any:
     Path("swap.py").write_text(text)
     argv = [sys.executable, "swap.py", "{case}", "{output}"]
-    return tool_of(kind="command", argv=argv, **entry)
+    return write_tool(kind="command", argv=argv, **entry)
 
 
-def place_of(case: Case) -> Destination:
+def make_destination(case: Case) -> Destination:
     marks = {"run": "r", "tool": "t", "case": case.case_id, "date": "d"}
     return Destination(case.folder / "out.png", case.open_template().size, marks)
 
 
-def kept(tool: Any, case: Case, **options: Any) -> tuple[Image.Image, str]:
-    """The image as it is written to disk, and its note."""
-    arrival = save_image(asyncio.run(tool.swap(case, options)), place_of(case))
-    return Image.open(place_of(case).path), arrival.note
+def save_answer(tool: Any, case: Case, **options: Any) -> tuple[Image.Image, str]:
+    """Save the image of the tool; return the saved file's image, and its note."""
+    arrival = save_image(asyncio.run(tool.swap(case, options)), make_destination(case))
+    return Image.open(make_destination(case).path), arrival.note
 
 
-def failure_of(tool: Any, case: Case) -> ToolFailure:
+def expect_failure(tool: Any, case: Case) -> ToolFailure:
     with pytest.raises(ToolFailure) as failure:
-        kept(tool, case)
+        save_answer(tool, case)
     assert KEY not in failure.value.reason
     assert "\n" not in failure.value.reason
     return failure.value
@@ -145,7 +145,7 @@ def test_every_fault_of_a_service_is_an_outcome_of_its_kind(
     case: Case, make: Any, reply: Reply, kind: str, passing: bool
 ) -> None:
     with Server([reply]) as server:
-        failure = failure_of(make(server, timeout=0.4 if reply.hang else 60.0), case)
+        failure = expect_failure(make(server, timeout=0.4 if reply.hang else 60.0), case)
     assert (failure.kind, failure.passing) == (kind, passing)
     if (kind, passing) == ("unavailable", False) and reply.status == 200:
         assert failure.cost == 0.5  # the answer that named the image was paid for
@@ -164,9 +164,9 @@ def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
         return payload({"data": [{"b64_json": base64.encodebytes(image).decode()}]})  # with lines
 
     with Server(turn) as server:
-        image, note = kept(http(server), case, steps="50", seed="7")
+        image, note = save_answer(http(server), case, steps="50", seed="7")
         form = {"image": "{template}", "faces": ["{avatar}"], "swaps": "{swaps}"}
-        form_image, _ = kept(http(server, body={}, form=form, image=""), case)
+        form_image, _ = save_answer(http(server, body={}, form=form, image=""), case)
     assert is_turned(image, case)
     assert is_turned(form_image, case)
     assert note == "seed 7"
@@ -180,7 +180,7 @@ def test_http_fills_the_request_and_reads_the_image(case: Case) -> None:
 @pytest.mark.parametrize(("fit", "corner"), [("letterbox", (0, 0, 0)), ("crop", (255, 0, 0))])
 def test_another_shape_is_fitted_and_noted(case: Case, fit: str, corner: tuple[int, ...]) -> None:
     with Server([WIDE]) as server:
-        image, note = kept(http(server, fit=fit), case)
+        image, note = save_answer(http(server, fit=fit), case)
     assert (image.size, image.getpixel((1, 1))) == ((64, 64), corner)
     assert note.endswith(f"{fit} from 128 × 64 pixels")
 
@@ -191,7 +191,7 @@ def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(cas
 
     with Server(script) as server:
         server.images = [status(503), status(429)]  # fetching it again is free
-        image, _ = kept(openai(server, method="generate"), case)
+        image, _ = save_answer(openai(server, method="generate"), case)
     assert image.getpixel((0, 0)) == (0, 0, 128)
     [request] = server.requests
     assert (request.path, request.images) == ("/v1/images/generations", ())
@@ -200,11 +200,11 @@ def test_an_image_by_address_is_fetched_and_words_alone_are_sent_where_asked(cas
 
 def test_openai_is_sent_the_images_and_the_fields_that_its_model_knows(case: Case) -> None:
     with Server([turned()]) as server:
-        image, _ = kept(openai(server, extra={"output_format": "webp"}), case)
-        kept(openai(server, model="gpt-image-2.5-flare", quality="high"), case)
+        image, _ = save_answer(openai(server, extra={"output_format": "webp"}), case)
+        save_answer(openai(server, model="gpt-image-2.5-flare", quality="high"), case)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(openai_images, "MAX_IMAGES", 1)
-            assert "accepts 1 per" in failure_of(openai(server), case).reason
+            assert "accepts 1 per" in expect_failure(openai(server), case).reason
     assert is_turned(image, case)
     first, second = server.requests
     assert (first.path, len(first.images)) == ("/v1/images/edits", 2)
@@ -215,7 +215,7 @@ def test_openai_is_sent_the_images_and_the_fields_that_its_model_knows(case: Cas
     assert (plain["input_fidelity"], plain["output_format"]) == ("high", "webp")
     assert newer.keys().isdisjoint({"input_fidelity", "response_format"})
     assert newer["quality"] == "high"
-    gone = failure_of(openai(server), case)  # nobody answers any more
+    gone = expect_failure(openai(server), case)  # nobody answers any more
     assert (gone.kind, gone.passing) == ("unavailable", True)
 
 
@@ -228,7 +228,7 @@ def test_a_template_is_letterboxed_to_a_size_of_the_model_and_cut_out_again(case
         return answer(request.images[0])
 
     with Server(same) as server:
-        image, _ = kept(openai(server, size=["64x64", "20x90"]), case)
+        image, _ = save_answer(openai(server, size=["64x64", "20x90"]), case)
     assert server.requests[0].fields["size"] == "64x64"
     assert image.getcolors() == [(96 * 64, (255, 0, 0))]  # nothing of the border is left
 
@@ -238,7 +238,7 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    retired = failure_of(DALLE3, case)
+    retired = expect_failure(DALLE3, case)
     assert (retired.kind, "name another model" in retired.reason) == ("retired", True)
     usage = {
         "input_tokens_details": {"text_tokens": 100, "image_tokens": 1000},
@@ -255,7 +255,7 @@ def test_tokens_are_paid_for_at_the_models_price_and_a_retired_model_is_named(
 
 
 def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> None:
-    place = place_of(case)
+    place = make_destination(case)
     place.answer.write_bytes(b'{"cost": 0.3, "note": "n"}\n' + encoded(BLANK))
     recovered = recover_image(place, "")
     assert recovered is not None
@@ -273,7 +273,7 @@ def test_an_answer_that_a_killed_process_kept_becomes_the_image(case: Case) -> N
 def test_a_program_gets_files_and_writes_one(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTHER_SECRET", "x" * 20)
     check = "import os\nassert 'OTHER_SECRET' not in os.environ and os.environ['SMALL_KEY']\n"
-    image, _ = kept(program(check + TURN, env=["SMALL_KEY"]), case)
+    image, _ = save_answer(program(check + TURN, env=["SMALL_KEY"]), case)
     assert is_turned(image, case)
 
 
@@ -290,7 +290,7 @@ def test_a_wrong_program_is_an_outcome(
     case: Case, monkeypatch: pytest.MonkeyPatch, text: str, kind: str, reason: str
 ) -> None:
     monkeypatch.setenv("LOGIN", KEY)
-    failure = failure_of(program(text, env=["LOGIN"]), case)
+    failure = expect_failure(program(text, env=["LOGIN"]), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
     assert failure.cost == (None if "html" in text else 0.5)  # None: the charge stays
 
@@ -298,7 +298,7 @@ def test_a_wrong_program_is_an_outcome(
 def test_a_hanging_program_is_killed_with_its_children(case: Case) -> None:
     pid = Path("pid")
     fork = "import os, time\nchild = os.fork()\nif child: open('pid', 'w').write(str(child))"
-    failure = failure_of(program(fork + "\ntime.sleep(600)", timeout=1.5), case)
+    failure = expect_failure(program(fork + "\ntime.sleep(600)", timeout=1.5), case)
     assert failure.kind == "timeout"
     state = Path(f"/proc/{pid.read_text()}/stat")
     for _ in range(50):
@@ -313,7 +313,7 @@ def test_a_hanging_program_is_killed_with_its_children(case: Case) -> None:
 def test_a_workflow_is_queued_once_and_its_image_fetched(case: Case, fault: str) -> None:
     queue = Comfy(fault)
     with Server(comfy=queue) as server:
-        image, _ = kept(comfy(server), case, seed="5")
+        image, _ = save_answer(comfy(server), case, seed="5")
     assert is_turned(image, case)
     [prompt] = queue.prompts
     assert prompt["3"]["inputs"]["seed"] == 5
@@ -324,7 +324,7 @@ def test_a_workflow_that_the_server_did_before_yields_its_image_again(case: Case
     queue = Comfy("cached")
     with Server(comfy=queue) as server:
         tool = comfy(server)
-        assert all(is_turned(kept(tool, case, seed="5")[0], case) for _ in range(2))
+        assert all(is_turned(save_answer(tool, case, seed="5")[0], case) for _ in range(2))
     first, second = (prompt["9"]["inputs"] for prompt in queue.prompts)
     assert first["filename_prefix"] != second["filename_prefix"]
     assert first["images"] == second["images"] == ["3", 0]
@@ -335,7 +335,7 @@ def test_a_workflow_of_comfyuis_page_is_named_with_its_fix(links: list[Any]) -> 
     node = {"id": 1, "type": "LoadImage", "widgets_values": ["a.png", "image"]}
     saved = {"version": 0.4, "last_node_id": 1, "nodes": [node], "links": links}
     Path("page.json").write_text(json.dumps(saved))
-    tool = tool_of(kind="comfyui", url="http://127.0.0.1:1", workflow="page.json")
+    tool = write_tool(kind="comfyui", url="http://127.0.0.1:1", workflow="page.json")
     assert "of ComfyUI's page" in tool.unavailable()
     assert "Export (API)" in tool.unavailable()
 
@@ -353,7 +353,7 @@ def test_a_workflow_of_comfyuis_page_is_named_with_its_fix(links: list[Any]) -> 
 def test_a_wrong_workflow_is_an_outcome(case: Case, fault: str, kind: str, reason: str) -> None:
     queue = Comfy(fault)
     with Server(comfy=queue) as server:
-        failure = failure_of(comfy(server, timeout=1.0 if fault == "endless" else 60.0), case)
+        failure = expect_failure(comfy(server, timeout=1.0 if fault == "endless" else 60.0), case)
     assert (failure.kind, reason in failure.reason) == (kind, True)
     assert queue.deleted == (["p1"] if fault in ("endless", "html") else [])
 
@@ -441,7 +441,7 @@ def test_a_contender_changes_with_options_and_configuration() -> None:
         "url": "http://127.0.0.1:9",
         "options": {"steps": 30, "words": "x", "w": 1.5},
     }
-    numbered = tool_of(body=BODY, **service)
+    numbered = write_tool(body=BODY, **service)
     with_options = made(numbered, steps="50", words="7")
     assert with_options.options == {"steps": 50, "words": "7"}
     for name, value in (("steps", "many"), ("w", "nan")):
@@ -461,7 +461,7 @@ def test_a_key_or_address_that_cannot_be_used_is_no_fault_of_the_model(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, kind: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    tool = tool_of(kind="openai", model="m", key_env="SMALL_KEY")
+    tool = write_tool(kind="openai", model="m", key_env="SMALL_KEY")
     faulty = check_available(tool if value else program(TURN, env=[variable]))
     assert faulty is not None
     assert (faulty.kind, variable in faulty.reason) == (kind, True)
@@ -475,7 +475,7 @@ def test_a_tilde_before_a_program_or_a_workflow_is_the_home_folder(
     monkeypatch.setenv("HOME", str(home))
     (home / "swap.py").write_text(TURN)
     argv = [sys.executable, "~/swap.py", "{case}", "{output}"]
-    assert is_turned(kept(tool_of(kind="command", argv=argv), case)[0], case)
+    assert is_turned(save_answer(write_tool(kind="command", argv=argv), case)[0], case)
     (home / "workflow.json").write_text(json.dumps(WORKFLOW))
-    tool = tool_of(kind="comfyui", url="http://127.0.0.1:1", workflow="~/workflow.json")
+    tool = write_tool(kind="comfyui", url="http://127.0.0.1:1", workflow="~/workflow.json")
     assert tool.nodes == WORKFLOW

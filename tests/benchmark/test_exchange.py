@@ -1,4 +1,4 @@
-"""Files that people exchange: what goes out comes back equal; a fault is named with its place."""
+"""Files for exchange: exported ratings are imported equal; an error names the faulty place."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ Change = Callable[[Any], object]
 
 
 def add_images(store: Store) -> None:
-    """Give each item of the run an image of its own."""
+    """Give each item of the run a different image."""
     items = store.items(RUN)
     shas = (f"{number:064x}" for number in range(1, 9))
     change_items(
@@ -53,7 +53,7 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def other_store(tmp_path: Path) -> Store:
-    """A store with the same run after another one: its items have other numbers."""
+    """A store that has the same run after another one, so that its items have other numbers."""
     store = Store(tmp_path / "other.sqlite3")
     store.create_run("2025-12-31", now(), CASES, TOOLS)
     store.create_run(RUN, now(), CASES, TOOLS[::-1])
@@ -183,8 +183,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_project(tmp_path_factory.mktemp("project"))
 
 
-def described(store: Store) -> list[tuple[Any, ...]]:
-    """What is kept of each rating, its number aside."""
+def list_ratings(store: Store) -> list[tuple[Any, ...]]:
+    """List the fields of each rating but its number."""
     columns = ("subject_kind", "subject_hash", "rater", "stars", "context", "session", "rated")
     return sorted(tuple(getattr(rating, name) for name in columns) for rating in store.ratings())
 
@@ -200,7 +200,7 @@ def tasks(project: Path, tmp_path: Path) -> tuple[Store, Path]:
 
 
 def change_task(path: Path, change: Change) -> None:
-    """Change the first task with stars."""
+    """Change the first task that has stars."""
     entries = json.loads(path.read_text())
     change(next(entry for entry in entries if entry["annotations"]))
     path.write_text(json.dumps(entries))
@@ -211,18 +211,26 @@ def test_tasks_bring_every_rating_back_and_show_no_tool(
 ) -> None:
     store, path = tasks
     assert import_tasks(other_store, path) == (len(store.ratings()), [])
-    assert described(other_store) == described(store)
+    assert list_ratings(other_store) == list_ratings(store)
     assert import_tasks(other_store, path) == (0, [])
     entries = json.loads(path.read_text())
-    taken = {"id", "annotator", "created_at", "updated_at", "lead_time", "annotation_id", CONTROL}
-    assert not any(taken & set(entry["data"]) for entry in entries)
+    reserved = {
+        "id",
+        "annotator",
+        "created_at",
+        "updated_at",
+        "lead_time",
+        "annotation_id",
+        CONTROL,
+    }
+    assert not any(reserved & set(entry["data"]) for entry in entries)
     rest = [{**entry["data"], "picture": ""} for entry in entries]
     assert "tool" not in json.dumps(rest)
     assert f'name="{CONTROL}"' in path.with_suffix(".xml").read_text()
 
 
-def give(stars: object, **annotation: Any) -> Change:
-    """What an annotator of Label Studio adds to a task."""
+def make_annotation(stars: object, **annotation: Any) -> Change:
+    """Return a function that adds an annotation to a task as Label Studio does."""
     control = {"from_name": CONTROL, "to_name": "image", "type": "rating"}
     result = [{"id": "q1", **control, "value": {"rating": stars}}]
     annotated = {"completed_by": 7, "updated_at": "2026-01-31T12:00:00.5Z", "result": result}
@@ -233,7 +241,7 @@ def test_stars_given_in_label_studio_are_blind_ones_of_its_user(
     tasks: tuple[Store, Path], other_store: Store
 ) -> None:
     store, path = tasks
-    change_task(path, give(5))
+    change_task(path, make_annotation(5))
     change_task(path, lambda task: task["annotations"][0]["result"][0]["value"].update(rating=2))
     change_task(path, lambda task: task["annotations"][0].update(updated_at="2099-01-01T00:00Z"))
     assert import_tasks(other_store, path) == (len(store.ratings()) + 1, [])
@@ -249,7 +257,7 @@ def test_stars_out_of_range_are_refused_with_their_task(
     tasks: tuple[Store, Path], other_store: Store, stars: object
 ) -> None:
     _, path = tasks
-    change_task(path, give(stars))
+    change_task(path, make_annotation(stars))
     with refused("task ", key="stars", path=path):
         import_tasks(other_store, path)
     assert other_store.ratings() == []
@@ -259,7 +267,7 @@ def test_skipped_tasks_and_unknown_controls_are_left_out_by_name(
     tasks: tuple[Store, Path], other_store: Store
 ) -> None:
     store, path = tasks
-    change_task(path, give(4, was_cancelled=True))
+    change_task(path, make_annotation(4, was_cancelled=True))
     note = {"from_name": "remark", "to_name": "image", "type": "textarea", "value": {"text": ["x"]}}
     change_task(path, lambda task: task["annotations"][0]["result"].append(note))
     changed, left_out = import_tasks(other_store, path)
@@ -313,5 +321,5 @@ def test_the_name_of_a_file_says_its_format_and_votes_go_beside(
             assert line.startswith("wrote ")
         for file in (name, "ratings-votes.csv"):
             [_] = read_ratings(other_store, tmp_path / file)
-    assert described(other_store) == described(store)
+    assert list_ratings(other_store) == list_ratings(store)
     assert [vote.outcome for vote in other_store.find(Preference)] == ["tie"]

@@ -1,4 +1,4 @@
-"""Explanations in several sessions at once are those of one session."""
+"""Explanations made in several sessions at once equal those of a single session."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_masks_made_at_once_are_those_of_one_thread(template: Image) -> None:
 def test_explanations_at_once_are_those_of_one_thread(
     case: Case, swap: Image, template: Image, root: Path, tmp_path: Path
 ) -> None:
-    """Terms with sentences and overlays, of two cases whose pictures and masks differ."""
+    """Terms with sentences and overlays for two cases with different pictures and masks."""
     second_case = load_case(root / "cases" / "astronaut-officer")
     works = [(case, swap), (case, template), (second_case, np.asarray(second_case.open_template()))]
     paths = [tmp_path / f"{number}.png" for number in range(len(works))]

@@ -1,4 +1,4 @@
-"""Faces: found where they are, upright, tilted or small, and numbered the same everywhere."""
+"""Faces are detected upright, tilted and small, and have the same numbers everywhere."""
 
 import io
 from pathlib import Path
@@ -25,16 +25,18 @@ def astronaut() -> Image:
     return np.asarray(skimage.data.astronaut())
 
 
-def lay(size: tuple[int, int], *parts: tuple[Image, float, tuple[int, int]]) -> PIL.Image.Image:
-    """Photographs on grey, each at a scale and a place."""
+def make_sheet(
+    size: tuple[int, int], *parts: tuple[Image, float, tuple[int, int]]
+) -> PIL.Image.Image:
+    """Paste photographs onto grey, each at a scale and a position."""
     sheet = PIL.Image.new("RGB", size, (120, 120, 120))
     for image, scale, place in parts:
         sheet.paste(PIL.Image.fromarray(faces.rescale(image, scale)), place)
     return sheet
 
 
-def middles(image: PIL.Image.Image) -> Any:
-    """(persons, 2): where the persons are in shares of the width, by number."""
+def find_centres(image: PIL.Image.Image) -> Any:
+    """Centres of the persons by number, as fractions of the width: (persons, 2)."""
     persons = order_persons(faces.detect(np.asarray(image)))
     return np.array([face.middle for face in persons]) / image.width
 
@@ -56,10 +58,9 @@ def test_no_face_where_there_is_none(astronaut: Image) -> None:
 
 
 def test_a_small_face_is_found_beside_a_large_one(astronaut: Image, template: Image) -> None:
-    group = lay((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
-    assert (
-        len(faces.detect_boxes(np.asarray(group))) == 1
-    )  # the first search finds the large one only
+    group = make_sheet((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
+    # The first search finds only the large one.
+    assert len(faces.detect_boxes(np.asarray(group))) == 1
     small, large = find_regions(group)
     assert small.left < 200 < 400 < large.left
     assert small.width < 50 < 200 < large.width
@@ -68,8 +69,8 @@ def test_a_small_face_is_found_beside_a_large_one(astronaut: Image, template: Im
 def test_pairs_choose_the_small_face_and_nobody_else(
     astronaut: Image, template: Image, tmp_path: Path
 ) -> None:
-    """Without a file of pairs the one in front is replaced, not the bystander."""
-    group = lay((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
+    """Without a file of pairs, the person in front is replaced, not the bystander."""
+    group = make_sheet((1024, 768), (astronaut, 0.4, (40, 300)), (template, 1.2, (400, 20)))
     for folder, image in (("templates", group), ("avatars", PIL.Image.fromarray(astronaut))):
         (tmp_path / folder).mkdir()
         image.save(tmp_path / folder / "one.png")
@@ -77,12 +78,8 @@ def test_pairs_choose_the_small_face_and_nobody_else(
     pairs.write_text("template,face,avatar\none.png,1,one.png\n")
     for number, chosen in enumerate((pairs, None)):
         root = tmp_path / f"cases-{number}"
-        assert all(
-            isinstance(line, str)
-            for line in generate_cases(
-                tmp_path / "templates", tmp_path / "avatars", root, pairs=chosen
-            )
-        )
+        folders = (tmp_path / "templates", tmp_path / "avatars", root)
+        assert all(isinstance(line, str) for line in generate_cases(*folders, pairs=chosen))
         [swap] = load_case(root / "one").swaps
         assert (swap.region.width < 50) == (chosen is pairs)
 
@@ -93,29 +90,33 @@ def test_another_size_or_format_has_the_same_numbers(
     astronaut: Image, template: Image, size: tuple[int, int], kind: str
 ) -> None:
     parts = [(template, 0.5, (600, 60)), (astronaut, 0.6, (90, 420)), (astronaut, 0.8, (300, 90))]
-    group = lay((1024, 768), *parts)
+    group = make_sheet((1024, 768), *parts)
     buffer = io.BytesIO()
     group.resize(size).save(buffer, kind)
     with PIL.Image.open(buffer) as reference:
-        np.testing.assert_allclose(middles(group), middles(reference), atol=0.004)
-    assert middles(group).shape == (3, 2)
+        np.testing.assert_allclose(find_centres(group), find_centres(reference), atol=0.004)
+    assert find_centres(group).shape == (3, 2)
 
 
 def test_persons_above_one_another_are_numbered_from_the_top(astronaut: Image) -> None:
-    """Middles that are a pixel aside, as on a sheet of portraits, say nothing about who is left."""
+    """Centres that differ by a pixel, as on a sheet of portraits, do not tell left from right."""
     aside = (0, 1, -1, 2)
     rows = [(astronaut, 0.5, (100 + aside[row], 256 * row)) for row in range(4)]
     right = [(astronaut, 0.5, (400 - aside[row], 256 * row)) for row in range(4)]
-    x, y = middles(lay((700, 1024), *right, *rows)).T
+    x, y = find_centres(make_sheet((700, 1024), *right, *rows)).T
     assert np.all(np.diff(x[[0, 3, 4, 7]]) > [-0.01, 0.3, -0.01])
     assert np.all(np.diff(y.reshape(2, 4)) > 0)
 
 
 def test_an_avatar_may_have_bystanders_but_no_company(astronaut: Image, template: Image) -> None:
-    alone = crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 0.4, (40, 300))))
+    alone = crop_avatar(
+        make_sheet((1024, 768), (template, 1.2, (380, 20)), (astronaut, 0.4, (40, 300)))
+    )
     assert [face.width > 150 for face in faces.detect(np.asarray(alone))] == [True]
     with refused(2, "one person"):
-        crop_avatar(lay((1024, 768), (template, 1.2, (380, 20)), (astronaut, 1.2, (-90, 100))))
+        crop_avatar(
+            make_sheet((1024, 768), (template, 1.2, (380, 20)), (astronaut, 1.2, (-90, 100)))
+        )
 
 
 def test_faces_are_cached_by_pixels(astronaut: Image, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +125,7 @@ def test_faces_are_cached_by_pixels(astronaut: Image, monkeypatch: pytest.Monkey
     monkeypatch.setattr(faces, "_search", lambda image: searched.append(image) or search(image))
     monkeypatch.setattr(faces, "_cache", {})
     for image in (astronaut, astronaut.copy(), astronaut[:, ::-1], astronaut):
-        faces.detect(image).clear()  # what a caller does to the list is his own
+        faces.detect(image).clear()  # a caller that changes the list does not change the cache
     assert len(searched) == 2
     assert len(faces.detect(astronaut)) == 1
 

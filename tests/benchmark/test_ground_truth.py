@@ -25,7 +25,7 @@ ASTRONAUT = CASES / "astronaut-officer" / "template.jpg"
 
 @pytest.fixture(scope="module")
 def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The officer again: mirrored and darker."""
+    """A second photograph of the officer: mirrored and darker."""
     path = tmp_path_factory.mktemp("second") / "officer.png"
     image = PIL.ImageOps.mirror(PIL.Image.open(OFFICER))
     image.point(lambda value: value * 0.8).save(path)
@@ -58,14 +58,14 @@ def test_the_reference_orders_the_ideal_half_a_swap_and_no_swap(case: Case, tmp_
         "wrong_hair": controls.keep_hair(case, ideal),
         "untouched": np.asarray(case.open_template()),
     }
-    got = {}
+    scores = {}
     for name, image in images.items():
         path = tmp_path / f"{name}.png"
         PIL.Image.fromarray(image).save(path)
-        got[name] = score(case, path).score_reference or 0.0
-    assert min(value for name, value in got.items() if name.startswith("ideal")) > 0.9
-    assert got["wrong_hair"] < 0.85
-    assert got["untouched"] == 0
+        scores[name] = score(case, path).score_reference or 0.0
+    assert min(value for name, value in scores.items() if name.startswith("ideal")) > 0.9
+    assert scores["wrong_hair"] < 0.85
+    assert scores["untouched"] == 0
 
 
 def test_photographs_that_do_not_fit_are_named(second: Path, tmp_path: Path) -> None:

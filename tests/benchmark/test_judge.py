@@ -1,4 +1,4 @@
-"""A vision model's column: beside the score, recorded, bounded, and never paid for twice."""
+"""Stars of a vision model: beside the score, recorded, limited in cost, never paid for twice."""
 
 import asyncio
 import base64
@@ -35,7 +35,7 @@ MODEL = "@cf/meta/eye\n"  # of any name, though no rating's rater begins with @
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> JudgeOf:
-    """Makes a judge behind a server."""
+    """A function that makes a judge whose model is behind a server."""
 
     def made(server: Server, cost: float = 0.0) -> StarJudge:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -46,7 +46,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> JudgeOf:
 
 
 def verdicts(store: Store, items: list[ItemResult]) -> list[tuple[Any, ...]]:
-    """Stars and failure of each item; stars are ratings of the context `judge`."""
+    """List stars and failure of each item; stars are ratings of the context `judge`."""
     stars = {rating.subject_hash: rating.stars for rating in store.ratings(context="judge")}
     return [(stars.get(i.image_sha256), i.judging.failure_kind) for i in items]
 

@@ -1,4 +1,4 @@
-"""The leaderboard: who leads, how certainly, and what is shown beside a score."""
+"""The leaderboard: ranks, their uncertainty, and the columns beside the score."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def make_store(
     digest: str = "",
     **values_of_all: Any,
 ) -> Store:
-    """A store with one run: by tool, the outcome of each case."""
+    """Make a store with one run; outcomes: of each case, by tool."""
     store = Store(folder / "genlab.sqlite3")
     names = [f"case_{i:03}" for i in range(len(next(iter(outcomes.values()))))]
     cases = [{"case_id": name, "digest": digest + name} for name in names]
@@ -103,8 +103,8 @@ def test_draws_are_averaged_with_their_spread_and_models_have_a_row_each(tmp_pat
     scores = (0.7, 0.9, 0.2, 0.4)  # two draws of each, in every case
     with Store(tmp_path / "genlab.sqlite3") as store:
         store.create_run("r", "r", [{"case_id": f"c{i}"} for i in range(6)], models, repeats=2)
-        drawn = [{"status": "scored", "score": score} for score in scores * 6]
-        change_items(store, list(enumerate(drawn, 1)))
+        draws = [{"status": "scored", "score": score} for score in scores * 6]
+        change_items(store, list(enumerate(draws, 1)))
         good, bad = rank_contenders(read_tables(store))
     rows = [(row.label, row.rank, row.cases) for row in (good, bad)]
     assert rows == [("a (good)", 1, 6), ("a (bad)", 2, 6)]
@@ -113,7 +113,7 @@ def test_draws_are_averaged_with_their_spread_and_models_have_a_row_each(tmp_pat
 
 
 def test_tools_are_compared_on_the_cases_they_share(tmp_path: Path) -> None:
-    # `picky` is worse on every case that both did, but did the easy ones alone.
+    # `picky` is worse on every case that both completed, but completed only the easy ones.
     easy = [0.9] * 8
     hard = [0.2] * 8
     jitter = np.linspace(0, 0.04, 8)
@@ -171,7 +171,7 @@ def test_scores_of_older_constants_are_left_out_and_counted(tmp_path: Path) -> N
         assert not any("older" in note for note in list_notes(list(first_run.values())))
         for image in {item.image_sha256 for item in store.items(FIRST)}:
             store.rate("run_item", image, "ada", 3, "blind")
-        # The images of the two runs' items are the same where their ids are.
+        # Items of the two runs with equal numbers have equal images.
         assert summarize_raters(read_tables(store)).spearman.n == 0
         assert summarize_raters(read_tables(store, FIRST)).spearman.n == 12
 
@@ -181,7 +181,7 @@ def test_stars_weigh_images_alike_and_contexts_are_never_pooled(tmp_path: Path) 
         first, second = (item for item in store.items() if item.tool_id == "a")
         ratings = (("ada", first, 1), ("ada", first, 2), ("mary", first, 4), ("ada", second, 5))
         for rater, image, stars in ratings:
-            # By its content alone: as after an import from another machine.
+            # By its digest alone, as after an import from another machine.
             store.rate("run_item", image.image_sha256, rater, stars, "blind")
         store.rate("run_item", first.image_sha256, "ada", 1, "grid")
         store.rate("run_item", first.image_sha256, "model, prompt 1", 3, "judge")

@@ -1,4 +1,4 @@
-"""The local swap and the controls: who is there afterwards, and what is unchanged."""
+"""The local swap and the controls: who is in the image afterwards, and what is unchanged."""
 
 import asyncio
 from pathlib import Path

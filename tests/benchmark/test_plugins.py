@@ -1,4 +1,4 @@
-"""Image tools: those that are installed, those of a file, those that are none."""
+"""Image tools: installed ones, those of a file, and classes that are no valid tool."""
 
 import asyncio
 import zlib
@@ -17,7 +17,7 @@ from genlab.benchmark.plugins.registry import convert_options, load_tools, tool_
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No runs/tools.yaml of whoever runs the tests; packages are found in the folder."""
+    """Hide the runs/tools.yaml of whoever runs the tests; import packages from the folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 

@@ -21,8 +21,8 @@ from genlab.web.images import _scale
 NAMES = ("sRGB", *SPACES)
 
 
-def apart(first: object, second: object) -> float:
-    """Mean difference of two pictures in 8-bit units."""
+def mean_difference(first: object, second: object) -> float:
+    """Mean absolute difference of two pictures in 8-bit units."""
     return float(np.abs(np.asarray(first).astype(int) - np.asarray(second)).mean())
 
 
@@ -45,30 +45,30 @@ def test_a_result_has_one_score_in_every_colour_space(
 def test_every_reader_of_the_benchmark_applies_a_profile(
     case: Case, swap: Image, name: str, tmp_path: Path
 ) -> None:
-    """What a tool sends, as bytes and as a picture; cases; what tools and browsers get."""
+    """A tool's image as bytes and as a picture, case files, and what tools and browsers get."""
     image = PIL.Image.fromarray(swap)
     data = encode_in(image, name)
     opened = PIL.Image.open(io.BytesIO(data))
-    assert apart(opened, image) > 2
+    assert mean_difference(opened, image) > 2
     for number, sent in enumerate((data, opened)):
         place = Destination(tmp_path / f"{number}.png", case.size, {"tool": "t"})
         save_image(Picture(sent), place)
         with PIL.Image.open(place.path) as saved:
-            assert apart(saved, image) < 1.5
+            assert mean_difference(saved, image) < 1.5
             assert "icc_profile" not in saved.info
     (tmp_path / "wide.png").write_bytes(data)
     changed = {"template": tmp_path / "wide.png", "avatars": {"astronaut": tmp_path / "wide.png"}}
     wide = load_case(write_case(tmp_path / "wide", **{**dict(case), **changed}).folder)
     pictures = [wide.open_template(), wide.open_avatar("astronaut")]
     pictures += [PIL.Image.open(io.BytesIO(png)) for png in make_inputs(wide).images]
-    for read in pictures:
-        assert apart(read, image) < 1.5
+    for picture in pictures:
+        assert mean_difference(picture, image) < 1.5
     small = PIL.Image.open(io.BytesIO(_scale(wide.template, 320, "")))
-    assert apart(small, image.resize(small.size)) < 4
+    assert mean_difference(small, image.resize(small.size)) < 4
 
 
 def test_a_profile_of_other_colours_leaves_the_picture(swap: Image) -> None:
     buffer = io.BytesIO()
     PIL.Image.fromarray(swap).convert("L").save(buffer, "PNG", icc_profile=make_profile(NAMES[1]))
     grey = PIL.Image.fromarray(swap).convert("L").convert("RGB")
-    assert apart(read_photograph(buffer.getvalue()), grey) == 0
+    assert mean_difference(read_photograph(buffer.getvalue()), grey) == 0

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 
 def judge(case: Case, image: Any) -> Score:
-    """The score of pixels, of a PIL image, or of the bytes of a file."""
+    """Score an array of pixels, a PIL image, or the bytes of a file."""
     with NamedTemporaryFile(suffix=".png") as file:
         if isinstance(image, bytes):
             Path(file.name).write_bytes(image)
@@ -49,10 +49,12 @@ def good(case: Case, swap: Image) -> Score:
 
 
 def test_the_untouched_template_gets_exactly_nothing(case: Case, template: Image) -> None:
-    got = judge(case, template)
-    assert (got.outcome, got.score, got.components["identity"]) == ("scored", 0.0, 0.0)
-    others = [got.components[name] for name in COMPONENTS if name != "identity"]
-    assert min(others[1:]) > 0.9 > 0.1 > others[0] == got.components["head"]
+    untouched = judge(case, template)
+    assert (untouched.outcome, untouched.score) == ("scored", 0.0)
+    assert untouched.components["identity"] == 0.0
+    assert untouched.components["head"] < 0.1
+    unchanged = [name for name in COMPONENTS if name not in ("identity", "head")]
+    assert min(untouched.components[name] for name in unchanged) > 0.9
 
 
 def test_the_controls_come_below_the_swap(case: Case, good: Score) -> None:
@@ -100,8 +102,8 @@ def test_a_change_of_the_whole_picture_never_raises_a_score(root: Path, make: An
 def test_a_faded_control_ranks_where_the_plain_one_does(
     case: Case, good: Score, faded: Any, plain: Any
 ) -> None:
-    got = judge(case, faded(case, {})).score
-    assert got == pytest.approx(judge(case, plain(case, {})).score, abs=0.02)
+    faded_score = judge(case, faded(case, {})).score
+    assert faded_score == pytest.approx(judge(case, plain(case, {})).score, abs=0.02)
 
 
 def test_a_filter_over_a_pasted_face_does_not_buy_a_score(case: Case, template: Image) -> None:
@@ -171,11 +173,11 @@ def test_the_right_avatar_must_sit_on_the_right_person(root: Path) -> None:
 
 def test_an_additional_face_costs_faces_kept(case: Case, swap: Image) -> None:
     stranger = PIL.Image.fromarray(swap[110:360, 160:380]).resize((150, 170))
-    more = PIL.Image.fromarray(swap)
-    more.paste(stranger, (0, 400))
-    got = judge(case, more)
-    assert got.components["faces"] == pytest.approx(0.5)
-    assert any("additional faces" in note for note in got.notes)
+    crowded = PIL.Image.fromarray(swap)
+    crowded.paste(stranger, (0, 400))
+    scored = judge(case, crowded)
+    assert scored.components["faces"] == pytest.approx(0.5)
+    assert any("additional faces" in note for note in scored.notes)
 
 
 SIDE = int(MAX_PIXELS**0.5) + 1
@@ -194,10 +196,10 @@ PIL.Image.effect_noise((800, 600), 50).save(NOISE, "PNG")
     ],
 )
 def test_what_cannot_be_scored(case: Case, template: Image, make: Any, outcome: str) -> None:
-    got = judge(case, make(template))
-    assert (got.outcome, got.score) == (outcome, None)
-    assert got.components == {}
-    assert len(got.notes) == 1
+    invalid = judge(case, make(template))
+    assert (invalid.outcome, invalid.score) == (outcome, None)
+    assert invalid.components == {}
+    assert len(invalid.notes) == 1
 
 
 def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> None:
@@ -213,22 +215,22 @@ def test_a_tiny_face_among_others_is_left_out(case: Case, tmp_path: Path) -> Non
     small = {name: round(0.15 * pixels) for name, pixels in near}
     far = Region(**small | {"left": small["left"] + width + 100, "top": small["top"] + 100})
 
-    def got(*regions: Region) -> Score:
+    def score_regions(*regions: Region) -> Score:
         swaps = [Swap(region=region, avatar=case.swaps[0].avatar) for region in regions]
         return score(case.model_copy(update={"template": path, "swaps": swaps}), path)
 
-    both = got(near, far)
-    alone = got(near)
+    both = score_regions(near, far)
+    alone = score_regions(near)
     assert [term["value"] for term in both.terms if term["term"] == "face"] == [0.0]
     for component in ("identity", "realism", "expression"):
         assert both.components[component] == alone.components[component]
-    assert got(far).outcome == "tiny_face"
+    assert score_regions(far).outcome == "tiny_face"
 
 
 def test_an_avatar_without_a_face_is_the_cases_fault(case: Case, tmp_path: Path) -> None:
     blank = tmp_path / "avatar.png"
     PIL.Image.new("RGB", (200, 200), (10, 80, 30)).save(blank)
     blank_case = case.model_copy(update={"avatars": dict.fromkeys(case.avatars, blank)})
-    got = score(blank_case, case.template)
-    assert got.outcome == "no_avatar_face"
-    assert "avatar.png" in got.notes[0]
+    scored = score(blank_case, case.template)
+    assert scored.outcome == "no_avatar_face"
+    assert "avatar.png" in scored.notes[0]

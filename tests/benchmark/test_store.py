@@ -1,4 +1,4 @@
-"""The store: what is committed stays, a damaged file is refused, a rating counts once."""
+"""The store: commits are durable, a damaged file is refused, a rating counts once."""
 
 import json
 import sqlite3
@@ -185,7 +185,7 @@ def test_the_name_of_a_folder_may_hold_any_character(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("query", ["VACUUM", "PRAGMA journal_mode = WAL", ""])
 def test_a_file_without_tables_is_new(tmp_path: Path, query: str) -> None:
-    """As another process leaves it that is about to fill it, or was killed before."""
+    """Such a file remains of a process that is about to fill it, or was killed before."""
     path = tmp_path / "genlab.sqlite3"
     path.touch()
     with sqlite3.connect(path) as connection:

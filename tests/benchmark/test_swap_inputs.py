@@ -1,4 +1,4 @@
-"""Inputs that people bring behave as expected, each with siblings of its kind."""
+"""Inputs of users are handled as expected, each with others of its kind."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The tone of a whole picture is taken back, and only a tone is."""
+"""A change of tone over the whole picture is undone, and no other change is."""
 
 from collections.abc import Callable
 
@@ -14,14 +14,14 @@ LEVELS = np.arange(256) / 255
 EVERYWHERE = np.ones((200, 300), dtype=bool)
 
 
-def scene(seed: int) -> Image:
-    """Smooth colours with an edge here and there, away from black and white."""
+def draw_scene(seed: int) -> Image:
+    """Smooth colours with a few edges, away from black and white."""
     random = np.random.default_rng(seed)
     coarse = random.uniform(50, 205, (8, 12, 3)).astype(np.float32)
     return np.rint(cv2.resize(coarse, (300, 200), interpolation=cv2.INTER_LINEAR)).astype(np.uint8)
 
 
-def curve(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Image], Image]:
+def make_curve(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Image], Image]:
     table = np.rint(255 * np.clip(function(LEVELS), 0, 1)).astype(np.uint8)
     return lambda image: cv2.LUT(image, table)
 
@@ -38,53 +38,54 @@ def mean_error(first: Image, second: Image) -> float:
 @pytest.mark.parametrize(
     "change",
     [
-        curve(lambda x: 0.5 + 0.7 * (x - 0.5)),
-        curve(lambda x: 0.1 + 0.9 * x),
-        curve(lambda x: x**1.25),
-        curve(lambda x: 1.15 * x),
+        make_curve(lambda x: 0.5 + 0.7 * (x - 0.5)),
+        make_curve(lambda x: 0.1 + 0.9 * x),
+        make_curve(lambda x: x**1.25),
+        make_curve(lambda x: 1.15 * x),
         saturate,
         lambda image: np.clip(np.rint(image * [1.1, 1.0, 0.88]), 0, 255).astype(np.uint8),
     ],
     ids=["contrast", "blacks", "gamma", "exposure", "saturation", "white balance"],
 )
-def test_a_tone_is_taken_back_outside_and_inside_of_the_heads(
+def test_a_change_of_tone_is_undone_outside_and_inside_of_the_heads(
     change: Callable[[Image], Image],
 ) -> None:
-    template = scene(0)
-    head = scene(1)
+    template = draw_scene(0)
+    head = draw_scene(1)
     outside = EVERYWHERE.copy()
     outside[60:140, 100:200] = False
     result = np.where(outside[..., None], template, head)
     changed = change(result)
-    back, lose = restore_tone(template, changed, outside)
-    before, after = (mean_error(x, result) for x in (changed, back))
+    restored, lose = restore_tone(template, changed, outside)
+    before = mean_error(changed, result)
+    after = mean_error(restored, result)
     assert after < min(2.0, before / 3)
     assert mean_error(lose(template), template) < 2.0
 
 
 def test_what_is_no_tone_stays() -> None:
-    template = scene(0)
-    for result in (template, scene(1), cv2.GaussianBlur(template, (0, 0), 1.0)):
-        back, lose = restore_tone(template, result, EVERYWHERE)
-        assert np.array_equal(back, result)
+    template = draw_scene(0)
+    for result in (template, draw_scene(1), cv2.GaussianBlur(template, (0, 0), 1.0)):
+        restored, lose = restore_tone(template, result, EVERYWHERE)
+        assert np.array_equal(restored, result)
         assert np.array_equal(lose(template), template)
 
 
-def test_a_flat_background_tells_no_contrast() -> None:
+def test_a_flat_background_determines_no_contrast() -> None:
     template = np.full((200, 300, 3), 150, dtype=np.uint8)
     template += np.random.default_rng(0).integers(0, 3, template.shape, dtype=np.uint8)
     result = template.copy()
-    result[50:150, 100:200] = scene(1)[50:150, 100:200]
+    result[50:150, 100:200] = draw_scene(1)[50:150, 100:200]
     outside = EVERYWHERE.copy()
     outside[50:150, 100:200] = False
-    back, _ = restore_tone(template, result - np.uint8(30), outside)
-    assert mean_error(back, result) < 2.0
+    restored, _ = restore_tone(template, result - np.uint8(30), outside)
+    assert mean_error(restored, result) < 2.0
 
 
 def test_what_a_tone_cuts_off_is_lost_to_other_pictures() -> None:
     template = np.tile(np.linspace(20, 235, 300), (200, 1)).astype(np.uint8)
     template = np.ascontiguousarray(np.repeat(template[..., None], 3, -1))
-    cut = curve(lambda x: 1.5 * x)
+    cut = make_curve(lambda x: 1.5 * x)
     _, lose = restore_tone(template, cut(template), EVERYWHERE)
     lost = lose(template)[0, :, 0].astype(int)
     assert np.ptp(lost[250:]) < 3 < np.ptp(template[0, 250:, 0].astype(int))
@@ -93,8 +94,8 @@ def test_what_a_tone_cuts_off_is_lost_to_other_pictures() -> None:
 
 def test_edges_survive_filters_and_not_another_picture() -> None:
     random = np.random.default_rng(0)
-    drawn = random.uniform(0, 255, (2, 40, 40, 3)).astype(np.float32)
-    first, second = (cv2.resize(x, (320, 320), interpolation=cv2.INTER_LINEAR) for x in drawn)
+    coarse = random.uniform(0, 255, (2, 40, 40, 3)).astype(np.float32)
+    first, second = (cv2.resize(x, (320, 320), interpolation=cv2.INTER_LINEAR) for x in coarse)
     where = np.ones((320, 320), dtype=bool)
     noise = random.normal(0, 25, first.shape).astype(np.float32)
     filtered = {

@@ -42,13 +42,13 @@ MARKUP = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def lived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+def app_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
     """A project with hostile cases, a package of tools, and a finished run of four cases."""
-    here = jobs(app_room.make_project(tmp_path, cases=2, hostile=True))
-    monkeypatch.syspath_prepend(str(here.root / "package"))
-    app_room.make_run(here.store, here.root, run_id=RUN, cases=4)
-    yield here
-    here.store.close()
+    app_jobs = jobs(app_room.make_project(tmp_path, cases=2, hostile=True))
+    monkeypatch.syspath_prepend(str(app_jobs.root / "package"))
+    app_room.make_run(app_jobs.store, app_jobs.root, run_id=RUN, cases=4)
+    yield app_jobs
+    app_jobs.store.close()
 
 
 @pytest.mark.parametrize(
@@ -70,61 +70,61 @@ def test_options_with_one_label_stay_distinct() -> None:
 # the page Benchmark
 
 
-def test_a_finished_run_shows_pictures_badges_and_stars(lived: Jobs, page: Open) -> None:
-    app = page(lived.root, "benchmark", run=RUN, rater="ada")
+def test_a_finished_run_shows_pictures_badges_and_stars(app_jobs: Jobs, page: Open) -> None:
+    app = page(app_jobs.root, "benchmark", run=RUN, rater="ada")
     html = words(app)
     assert html.count("b-badge") >= 4
     assert "x" * 200 not in html
-    item = lived.store.items(RUN)[0]
+    item = app_jobs.store.items(RUN)[0]
     app.get("feedback")[0].set_value(3).run()
-    [rating] = lived.store.ratings("run_item", rater="ada")
+    [rating] = app_jobs.store.ratings("run_item", rater="ada")
     assert (rating.stars, rating.subject_hash, rating.context) == (4, item.image_sha256, "grid")
 
 
-def test_a_link_opens_the_same_view(lived: Jobs, page: Open) -> None:
-    lived.store.rate("run_item", lived.store.items(RUN)[0].image_sha256, "ada", 4, "blind")
+def test_a_link_opens_the_same_view(app_jobs: Jobs, page: Open) -> None:
+    app_jobs.store.rate("run_item", app_jobs.store.items(RUN)[0].image_sha256, "ada", 4, "blind")
     for view, sentence in (
         ("Compare", "two images"),
         ("Leaderboard", "too few"),
         ("nonsense", "b-cell"),
     ):
-        assert sentence in words(page(lived.root, "benchmark", run=RUN, view=view))
+        assert sentence in words(page(app_jobs.root, "benchmark", run=RUN, view=view))
 
 
-def test_a_run_of_another_process_cannot_be_cancelled_here(lived: Jobs, page: Open) -> None:
-    lived.store.set_run(RUN, ending="")
-    with lock_of(lived.runs_folder, RUN):
-        cancel = page(lived.root, "benchmark", run=RUN).button(key="cancel")
+def test_a_run_of_another_process_cannot_be_cancelled_here(app_jobs: Jobs, page: Open) -> None:
+    app_jobs.store.set_run(RUN, ending="")
+    with lock_of(app_jobs.runs_folder, RUN):
+        cancel = page(app_jobs.root, "benchmark", run=RUN).button(key="cancel")
     assert cancel.disabled
     assert "Another process" in cancel.help
 
 
-def test_all_runs_are_listed_by_the_page(lived: Jobs, page: Open) -> None:
-    cases = lived.store.run(RUN).cases[:1]
+def test_all_runs_are_listed_by_the_page(app_jobs: Jobs, page: Open) -> None:
+    cases = app_jobs.store.run(RUN).cases[:1]
     contenders = [Contender(tool_id="sim_paint")]
     for number in range(2, 53):
-        lived.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
+        app_jobs.store.create_run(f"{RUN}-{number}", f"{RUN}T{number}", cases, contenders)
     listed = []
     for number in ("1", "2"):
-        app = page(lived.root, "benchmark", list="Runs", runs=number)
+        app = page(app_jobs.root, "benchmark", list="Runs", runs=number)
         listed += [button.key for button in app.button if button.key.startswith("open-")]
     assert len(listed) == len({*listed}) == 52
 
 
-def test_what_is_not_there_is_a_sentence(lived: Jobs, page: Open) -> None:
-    assert "no run is called" in words(page(lived.root, "benchmark", run="../../etc/passwd"))
-    shutil.rmtree(lived.root / "cases")
-    assert "git checkout -- cases" in words(page(lived.root, "benchmark"))
-    assert "case.yaml is missing" in words(page(lived.root, "benchmark", run=RUN))
+def test_what_is_not_there_is_a_sentence(app_jobs: Jobs, page: Open) -> None:
+    assert "no run is called" in words(page(app_jobs.root, "benchmark", run="../../etc/passwd"))
+    shutil.rmtree(app_jobs.root / "cases")
+    assert "git checkout -- cases" in words(page(app_jobs.root, "benchmark"))
+    assert "case.yaml is missing" in words(page(app_jobs.root, "benchmark", run=RUN))
 
 
-def test_a_case_that_has_changed_since_is_not_shown(lived: Jobs, page: Open) -> None:
+def test_a_case_that_has_changed_since_is_not_shown(app_jobs: Jobs, page: Open) -> None:
     fault = f"case case-001 has changed since run {RUN}"
-    assert fault not in words(page(lived.root, "benchmark", run=RUN))
-    case = next(case for case in lived.cases() if case.case_id == "case-001")
+    assert fault not in words(page(app_jobs.root, "benchmark", run=RUN))
+    case = next(case for case in app_jobs.cases() if case.case_id == "case-001")
     shutil.copy(case.avatars["one"], case.template)
-    assert fault in words(page(lived.root, "benchmark", run=RUN))
-    app = page(lived.root, "rate", rater="ada", of=RUN)
+    assert fault in words(page(app_jobs.root, "benchmark", run=RUN))
+    app = page(app_jobs.root, "rate", rater="ada", of=RUN)
     pages = [words(app)]
     for _ in range(3):
         pages.append(words(app.button(key="skip").click().run()))
@@ -132,10 +132,10 @@ def test_a_case_that_has_changed_since_is_not_shown(lived: Jobs, page: Open) -> 
     assert sum(fault in html for html in pages) == 1
 
 
-def test_the_judge_is_in_the_estimate_and_is_named(lived: Jobs, page: Open) -> None:
-    file = lived.root / "params.yaml"
+def test_the_judge_is_in_the_estimate_and_is_named(app_jobs: Jobs, page: Open) -> None:
+    file = app_jobs.root / "params.yaml"
     file.write_text(file.read_text().replace('judge: ""', 'judge: "vision"'))
-    app = page(lived.root, "benchmark")
+    app = page(app_jobs.root, "benchmark")
     words_of_button = app.button(key="run").label.replace("\\", "")
     match = re.fullmatch(r"Run (\d+) images, about \$([\d.]+)", words_of_button)
     assert match is not None
@@ -143,11 +143,11 @@ def test_the_judge_is_in_the_estimate_and_is_named(lived: Jobs, page: Open) -> N
     assert "vision rates each image" in words(app)
 
 
-def test_options_of_the_parameters_are_preset(lived: Jobs, page: Open) -> None:
-    file = lived.root / "params.yaml"
+def test_options_of_the_parameters_are_preset(app_jobs: Jobs, page: Open) -> None:
+    file = app_jobs.root / "params.yaml"
     options = "options: {control_blurred: {strength: [1, 2]}}"
     file.write_text(re.sub("^  options: .*", f"  {options}", file.read_text(), flags=re.M))
-    app = page(lived.root, "benchmark")
+    app = page(app_jobs.root, "benchmark")
     assert app.text_input(key="option-control_blurred-strength").value == "1, 2"
 
 
@@ -170,64 +170,64 @@ def test_every_avatar_is_within_the_sheet(tmp_path: Path) -> None:
     assert np.diff(blue, prepend=False).sum() == 12  # six beginnings and six ends
 
 
-def test_the_order_is_random_per_rater_and_stays(lived: Jobs) -> None:
-    subjects = list_run(lived.store, RUN)
+def test_the_order_is_random_per_rater_and_stays(app_jobs: Jobs) -> None:
+    subjects = list_run(app_jobs.store, RUN)
 
     def order(rater: str) -> list[str]:
-        return [subject.sha256 for [subject] in Session(lived.store, rater, subjects).queue]
+        return [subject.sha256 for [subject] in Session(app_jobs.store, rater, subjects).queue]
 
     first = order("ada")
     assert {tuple(order(name)) for name in ("bob", "eve", "joe")} != {tuple(first)}
     assert order("ada") == first
-    session = Session(lived.store, "ada", subjects)
+    session = Session(app_jobs.store, "ada", subjects)
     session.undo()  # there is nothing yet
     session.answer(3)
     assert order("ada") == first[1:]
-    assert Session(lived.store, "ada", subjects).done == 1
+    assert Session(app_jobs.store, "ada", subjects).done == 1
     while session.current:
         session.skip()
     session.answer(5)  # a second press at the end
-    assert [rating.stars for rating in lived.store.ratings("run_item")] == [3]
+    assert [rating.stars for rating in app_jobs.store.ratings("run_item")] == [3]
 
 
-def test_a_held_key_rates_nothing_unseen(lived: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_key_rates_nothing_unseen(app_jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = iter([9.0, 9.1, 9.3, 9.5, 10.0, 10.1])
     clock = SimpleNamespace(monotonic=lambda: next(moments))
     monkeypatch.setattr(rating_session, "time", clock)
-    session = Session(lived.store, "ada", list_run(lived.store, RUN))
+    session = Session(app_jobs.store, "ada", list_run(app_jobs.store, RUN))
     for _ in range(5):
         session.answer(3)
     assert session.done == 2
     session.undo()
     session.answer(4)  # that image has been seen
-    assert sorted(rating.stars for rating in lived.store.ratings("run_item")) == [3, 4]
+    assert sorted(rating.stars for rating in app_jobs.store.ratings("run_item")) == [3, 4]
 
 
-def test_a_name_that_no_rating_can_have_is_a_sentence(lived: Jobs, page: Open) -> None:
-    app = page(lived.root, "rate", rater="=1+1", of=RUN)
+def test_a_name_that_no_rating_can_have_is_a_sentence(app_jobs: Jobs, page: Open) -> None:
+    app = page(app_jobs.root, "rate", rater="=1+1", of=RUN)
     assert "starts with none of" in app.error[0].value
     app.text_input(key="rater").set_value("ann").run()
     app.button(key="answer-3").click().run()
     assert not app.error
-    assert [rating.rater for rating in lived.store.ratings()] == ["ann"]
+    assert [rating.rater for rating in app_jobs.store.ratings()] == ["ann"]
 
 
 @pytest.mark.parametrize("press", ["answer-3", "undo"])
 def test_a_rating_that_cannot_be_saved_is_a_sentence(
-    lived: Jobs, page: Open, press: str, monkeypatch: pytest.MonkeyPatch
+    app_jobs: Jobs, page: Open, press: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rating_session, "PAUSE", 0.0)
-    app = page(lived.root, "rate", rater="ada", of=RUN)
+    app = page(app_jobs.root, "rate", rater="ada", of=RUN)
     app.button(key="answer-4").click().run()
-    with closing(sqlite3.connect(lived.store.path)) as store:
+    with closing(sqlite3.connect(app_jobs.store.path)) as store:
         store.execute("DROP TABLE human_scores")
     app.button(key=press).click().run()
     assert "human_scores" in app.error[0].value.replace("\\", "")
     assert not app.exception
 
 
-def test_the_template_replaces_one_image_while_it_is_there(lived: Jobs, page: Open) -> None:
-    app = page(lived.root, "rate", rater="ada", of=RUN)
+def test_the_template_replaces_one_image_while_it_is_there(app_jobs: Jobs, page: Open) -> None:
+    app = page(app_jobs.root, "rate", rater="ada", of=RUN)
     before = words(app)
     assert "who is replaced" in before
     app.button(key="flip").click().run()
@@ -237,7 +237,7 @@ def test_the_template_replaces_one_image_while_it_is_there(lived: Jobs, page: Op
     app.button(key="flip").click().run()
     app.button(key="answer-3").click().run()
     assert "the template</bdi>" not in words(app)
-    shutil.rmtree(lived.root / "cases")
+    shutil.rmtree(app_jobs.root / "cases")
     app.button(key="flip").click().run()
     assert not app.exception
     html = words(app)
@@ -245,25 +245,25 @@ def test_the_template_replaces_one_image_while_it_is_there(lived: Jobs, page: Op
     assert not any(text in html for text in ("who is replaced", "the template</bdi>"))
 
 
-def test_images_that_arrive_later_can_be_rated(lived: Jobs, page: Open) -> None:
+def test_images_that_arrive_later_can_be_rated(app_jobs: Jobs, page: Open) -> None:
     empty = "2026-01-05"
-    done, *_ = lived.store.items(RUN)
-    cases = lived.store.run(RUN).cases
+    done, *_ = app_jobs.store.items(RUN)
+    cases = app_jobs.store.run(RUN).cases
     contenders = [Contender(tool_id="sim_paint")]
-    lived.store.create_run(empty, f"{empty}T00:00", cases[:1], contenders)
-    app = page(lived.root, "rate", rater="ada", of=empty)
+    app_jobs.store.create_run(empty, f"{empty}T00:00", cases[:1], contenders)
+    app = page(app_jobs.root, "rate", rater="ada", of=empty)
     assert "Nothing to rate" in app.info[0].value
-    [item] = lived.store.items(empty)
+    [item] = app_jobs.store.items(empty)
     values = {"status": "scored", "image": done.image, "image_sha256": done.image_sha256}
-    change_items(lived.store, [(item.item_id, values)])
+    change_items(app_jobs.store, [(item.item_id, values)])
     app.run()
     assert "0 of 1 rated" in "".join(bar.proto.text for bar in app.get("progress"))
 
 
-def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
-    paint, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
-    change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
-    session = Session(lived.store, "ada", list_run(lived.store, RUN), paired=True)
+def test_pairs_are_two_pictures_of_one_case_and_count_once(app_jobs: Jobs) -> None:
+    paint, fail = (item for item in app_jobs.store.items(RUN) if item.case_id == "case-001")
+    change_items(app_jobs.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
+    session = Session(app_jobs.store, "ada", list_run(app_jobs.store, RUN), paired=True)
     assert (session.total, session.done, session.ahead) == (1, 0, [])
     assert len(session.current) == 2
     assert {subject.case_id for subject in session.current} == {"case-001"}
@@ -274,31 +274,31 @@ def test_pairs_are_two_pictures_of_one_case_and_count_once(lived: Jobs) -> None:
     session.undo()
     for answer, outcome in ((3, "tie"), (4, "both_bad")):
         session.answer(answer)
-        assert [vote.outcome for vote in lived.store.find(Preference)] == [outcome]
+        assert [vote.outcome for vote in app_jobs.store.find(Preference)] == [outcome]
         session.undo()
     session.answer(2)
-    [reported] = lived.store.find(Preference)
+    [reported] = app_jobs.store.find(Preference)
     assert {reported.first_item, reported.second_item} == {paint.item_id, fail.item_id}
     assert {"first": reported.first_item, "second": reported.second_item}[reported.outcome] != left
-    assert Session(lived.store, "ada", list_run(lived.store, RUN), paired=True).current == []
+    assert Session(app_jobs.store, "ada", list_run(app_jobs.store, RUN), paired=True).current == []
     session.undo()
     session.skip()
     assert session.done == 1
-    alike = [replace(subject, contender="one") for subject in list_run(lived.store, RUN)]
-    assert Session(lived.store, "bob", alike, paired=True).total == 0
+    alike = [replace(subject, contender="one") for subject in list_run(app_jobs.store, RUN)]
+    assert Session(app_jobs.store, "bob", alike, paired=True).total == 0
 
 
-def test_votes_have_keys_that_do_not_clash(lived: Jobs, page: Open) -> None:
-    _, fail = (item for item in lived.store.items(RUN) if item.case_id == "case-001")
-    change_items(lived.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
-    app = page(lived.root, "rate", rater="ada", of=RUN, pairs="true")
+def test_votes_have_keys_that_do_not_clash(app_jobs: Jobs, page: Open) -> None:
+    _, fail = (item for item in app_jobs.store.items(RUN) if item.case_id == "case-001")
+    change_items(app_jobs.store, [(fail.item_id, {"status": "scored", "image_sha256": "ab" * 32})])
+    app = page(app_jobs.root, "rate", rater="ada", of=RUN, pairs="true")
     keys = [button.proto.shortcut for button in app.button if button.proto.shortcut]
     assert len(set(keys)) == len(keys) == 6
     for label in ("Tie", "Both bad"):
         [button] = [button for button in app.button if button.label == label]
         assert button.proto.shortcut in rate.PAIR_KEYS
     app.button(key="answer-4").click().run()
-    assert [vote.outcome for vote in lived.store.find(Preference)] == ["both_bad"]
+    assert [vote.outcome for vote in app_jobs.store.find(Preference)] == ["both_bad"]
 
 
 def test_a_browser_is_one_guest_however_often_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,27 +320,27 @@ def test_a_browser_is_one_guest_however_often_it_comes(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("dataset", ["arc_grids", "fashion_mnist"])
-def test_samples_and_reconstructions_can_be_rated(lived: Jobs, dataset: str, page: Open) -> None:
+def test_samples_and_reconstructions_can_be_rated(app_jobs: Jobs, dataset: str, page: Open) -> None:
     grids = np.random.default_rng(0).integers(0, 10, (3, 16, 16), dtype=np.uint8)
     if dataset == "fashion_mnist":
         grids = grids[..., None]
-        (lived.root / "data" / dataset).mkdir(parents=True)
-        np.save(lived.root / "data" / dataset / "test.npy", grids)
+        (app_jobs.root / "data" / dataset).mkdir(parents=True)
+        np.save(app_jobs.root / "data" / dataset / "test.npy", grids)
     with refused("dvc repro evaluate"):
-        list_dataset(lived, dataset, "vae_sample")
-    evidence = lived.root / "data" / "evaluated" / dataset / "evidence.npz"
+        list_dataset(app_jobs, dataset, "vae_sample")
+    evidence = app_jobs.root / "data" / "evaluated" / dataset / "evidence.npz"
     arrays = dict.fromkeys(EVIDENCE["grids"] + EVIDENCE["images"], grids)
     write_npz(evidence, arrays | {"predicted": grids[:2]}, kind="evaluation")
-    samples = list_dataset(lived, dataset, "vae_sample")
-    rebuilt = list_dataset(lived, dataset, "reconstruction")
+    samples = list_dataset(app_jobs, dataset, "vae_sample")
+    rebuilt = list_dataset(app_jobs, dataset, "reconstruction")
     assert (len(samples), len(rebuilt)) == (3, 2)
     # The evidence is of another split than the data: no item can stand beside it.
     assert not any(template_url(subject, "") for subject in rebuilt)
     assert all(
         image_url(subject).startswith("data:image/png;base64,") for subject in samples + rebuilt
     )
-    Session(lived.store, "ada", samples).answer(4)
-    assert [rating.stars for rating in lived.store.ratings("vae_sample")] == [4]
-    assert lived.store.ratings("reconstruction") == []
-    app = page(lived.root, "rate", rater="ada", kind="vae_sample", of=dataset)
+    Session(app_jobs.store, "ada", samples).answer(4)
+    assert [rating.stars for rating in app_jobs.store.ratings("vae_sample")] == [4]
+    assert app_jobs.store.ratings("reconstruction") == []
+    app = page(app_jobs.root, "rate", rater="ada", kind="vae_sample", of=dataset)
     assert "1 of 3 rated" in "".join(bar.proto.text for bar in app.get("progress"))
