@@ -32,8 +32,8 @@ from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
 from genlab.agent.evaluator.judge import EvaluationError, ModelJudge, TrainingBudget
-from genlab.agent.goals.goal import parse_goal
-from genlab.agent.goals.reading import read_goal
+from genlab.agent.goals.model_reading import read_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import RunRecord, read_run
 from genlab.agent.registry import Attempt
 from genlab.agent.run import run

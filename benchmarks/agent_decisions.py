@@ -16,7 +16,7 @@ from agent_runs import attempt, settings
 
 from benchmarks.harness import Result, benchmark
 from genlab.agent.decisions import find_best, is_promising, judge_attempt
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.registry import Attempt
 
 RUNS = 2000

@@ -19,7 +19,7 @@ from benchmarks import baseline_models
 from genlab.core.params import load_params
 from genlab.datasets.images import LEVELS, load_images
 from genlab.distributions.likelihoods import HALF_LEVEL, Gaussian
-from genlab.evaluation.evaluators.sampling import TEMPERATURES
+from genlab.evaluation.evaluators.image_samples import TEMPERATURES
 from genlab.vae.models.vae import to_array
 from genlab.vae.sampling import densities, posterior, rejection, samplers
 from genlab.vae.sampling.latents import DrawLatents

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness import Result, benchmark, wall_seconds
 from benchmarks.swap_leaderboard import fill, show_leaderboard
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import create_project
 from genlab.benchmark.cases import load_cases

@@ -17,7 +17,7 @@ from loopback import Server  # noqa: E402
 from scripted_llm import reply  # noqa: E402
 
 from genlab.agent.config import Settings  # noqa: E402
-from genlab.agent.goals.goal import parse_goal  # noqa: E402
+from genlab.agent.goals.parser import parse_goal  # noqa: E402
 from genlab.agent.run import run  # noqa: E402
 from genlab.agent.workspace import JOURNAL, open_workspace  # noqa: E402
 from genlab.core.params import AgentParams, load_params  # noqa: E402

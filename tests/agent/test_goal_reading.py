@@ -13,8 +13,8 @@ from loopback import Server, status
 from replies import good
 
 from genlab.agent.goals.goal import quote_enforced, quote_unenforced
+from genlab.agent.goals.model_reading import read_goal
 from genlab.agent.goals.numbers import find_numbers
-from genlab.agent.goals.reading import read_goal
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
 

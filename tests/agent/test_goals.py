@@ -17,10 +17,10 @@ from genlab.agent.goals.goal import (
     METRICS,
     Goal,
     explain_error,
-    parse_goal,
     quote_enforced,
     quote_unenforced,
 )
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.goals.words import UnreadError
 from genlab.core.errors import GenlabError
 

@@ -20,7 +20,7 @@ from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.decisions import NOTHING_LEFT
 from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.library.modules import recall
 from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.library.trials import Trial

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from typer.testing import CliRunner
 
 from genlab.agent import cli
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import UNFINISHED, read_run, write_run
 from genlab.agent.workspace import Workspace, create_project
 from genlab.core.errors import GenlabError

@@ -8,7 +8,7 @@ import pytest
 
 from genlab.evaluation.failures import error_analysis
 from genlab.evaluation.failures.error_analysis import Hypothesis, explain
-from genlab.evaluation.failures.grid_attributes import describe_faults, grid_hypotheses
+from genlab.evaluation.failures.grid_hypotheses import describe_faults, grid_hypotheses
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
 from genlab.grids.shapes import KINDS

@@ -13,7 +13,7 @@ from stage_runs import run_stage
 from genlab.core.io import read_npz
 from genlab.datasets.arc_grids import SPLIT_KIND, bound_entropy_nats, make_distribution
 from genlab.datasets.manifests import write_manifest
-from genlab.evaluation.evaluators.grids import choose_sampler
+from genlab.evaluation.evaluators.grid_samples import choose_sampler
 
 NAME = "arc_grids"
 

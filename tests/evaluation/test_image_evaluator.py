@@ -23,7 +23,7 @@ from stage_runs import run_stage
 
 from genlab.core.errors import GenlabError
 from genlab.core.params import load_params
-from genlab.evaluation.evaluators import images, sampling
+from genlab.evaluation.evaluators import image_samples, images
 from genlab.evaluation.evaluators.models import load_model
 from genlab.evaluation.metrics import two_sample
 from genlab.vae.sampling import samplers
@@ -140,7 +140,7 @@ def test_the_same_experiment_gives_the_same_bytes(done: Path, tmp_path: Path) ->
 
 def _start(threads: int) -> AbstractContextManager[Any]:
     params = load_params().with_overrides(threads=threads, device="cpu").for_dataset(NAME)
-    return sampling.start_sampling(params, DATA, MODEL, load_model(MODEL, params)[0])
+    return image_samples.start_sampling(params, DATA, MODEL, load_model(MODEL, params)[0])
 
 
 def test_draws_do_not_depend_on_the_number_of_processes(place: Path) -> None:
@@ -158,7 +158,7 @@ def test_draws_do_not_depend_on_the_number_of_processes(place: Path) -> None:
 def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Path) -> None:
     with_head = tiny.image_model(causal_channels=4)
     save_checkpoint(MODEL, with_head, load_checkpoint(MODEL, producer_command="")[1])
-    assert sampling.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
+    assert image_samples.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
     of_prior = [3.0, 2, 1, 2]
     of_posterior = [2.0, 1, 2, 3]
     of_others = [0.0] * 2
@@ -173,16 +173,16 @@ def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Pat
     for choosing, reported in (fitted.latents for fitted in codes.values()):
         assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
     z = torch.from_numpy(codes["gmm"].latents[1])
-    reported = samplers.decode(with_head, z, sampling.SEEDS[1], 0.8)
+    reported = samplers.decode(with_head, z, image_samples.SEEDS[1], 0.8)
     np.testing.assert_array_equal(samples["gmm"].images, reported)
 
 
 def test_posterior_draws_are_never_the_best() -> None:
     sets = {
-        name: sampling.SampleSet(np.empty(0), None, distance, {})
+        name: image_samples.SampleSet(np.empty(0), None, distance, {})
         for name, distance in (("prior", 3.0), ("posterior", 1.0), ("gmm", 2.0))
     }
-    assert sampling.choose_sampler(sets) == "gmm"
+    assert image_samples.choose_sampler(sets) == "gmm"
 
 
 def test_a_killed_process_is_one_line(place: Path) -> None:

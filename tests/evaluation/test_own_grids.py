@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from genlab.evaluation.failures.own_grid_attributes import own_grid_hypotheses
+from genlab.evaluation.failures.own_grid_hypotheses import own_grid_hypotheses
 from genlab.evaluation.metrics import own_grids
 from genlab.evaluation.metrics.reconstruction import grid_metrics
 from genlab.grids.palette import PADDING

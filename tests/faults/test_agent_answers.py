@@ -16,7 +16,7 @@ from loopback import Server
 from sandboxes import needs_sandbox
 
 from genlab.agent.config import Settings
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import read_run
 from genlab.agent.registry import Registry, format_record
 from genlab.agent.run import run

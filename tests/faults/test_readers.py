@@ -19,7 +19,7 @@ from PIL import Image
 from ruamel.yaml import YAML
 
 from genlab.agent.evaluator.datasets import load_data
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import read_run
 from genlab.agent.registry import Registry
 from genlab.agent.workspace import Workspace, create_project

@@ -11,7 +11,7 @@ from sandboxes import MODES, needs_sandbox, run_as_ordinary_user
 
 from genlab.agent import tools
 from genlab.agent.config import Settings
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.workspace import Workspace
 from genlab.core.params import load_params

@@ -8,7 +8,8 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from genlab.agent.config import Problem, Settings
-from genlab.agent.goals.goal import Goal, parse_goal
+from genlab.agent.goals.goal import Goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import write_run
 from genlab.agent.registry import Attempt, Registry
 from genlab.agent.workspace import Workspace

@@ -20,7 +20,7 @@ from unittest.mock import patch
 from genlab.agent.evaluator import sandbox as evaluator
 from genlab.core.errors import GenlabError
 from genlab.sandbox import JobResult, Limits, Sandbox, Worker, read_back
-from genlab.sandbox.config import GUEST
+from genlab.sandbox.isolation import GUEST
 from genlab.sandbox.readback import remove_tree
 
 SECRET = "sk-attack-me"

@@ -9,7 +9,7 @@ from judged import read_set
 from loopback import Reply, Request, Server
 from replies import good
 
-from genlab.agent.goals.reading import StatedGoal
+from genlab.agent.goals.model_reading import StatedGoal
 from genlab.core.params import AgentParams
 
 SETS = ("goals", "goals_wordings")

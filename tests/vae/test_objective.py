@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from genlab.distributions.likelihoods import Categorical
-from genlab.vae.training.objective import balance_classes, focal_nll
+from genlab.vae.training.objective import balance_classes, combine_terms, focal_nll, gate_kl_weight
 
 frequencies = st.lists(st.integers(0, 1000), min_size=2, max_size=10).filter(any)
 
@@ -61,3 +61,14 @@ def test_rarer_colours_weigh_more_and_an_absent_one_as_much_as_the_rarest() -> N
     assert weights[0] < weights[1] < weights[2] == weights[3]
     with pytest.raises(ValueError, match="at least one colour"):
         balance_classes(torch.zeros(10), 0.5)
+
+
+@pytest.mark.parametrize(("kl", "counted", "gate"), [(1.0, 3.0, 0.0), (5.0, 5.0, 0.5)])
+def test_a_kl_below_the_free_nats_counts_as_them_and_does_not_move_the_encoder(
+    kl: float, counted: float, gate: float
+) -> None:
+    mean_kl = torch.tensor(kl)
+    weight = torch.tensor(0.5)
+    objective = combine_terms(torch.tensor(10.0), mean_kl, weight, free_nats=3.0)
+    assert objective == 10 + 0.5 * counted
+    assert gate_kl_weight(mean_kl, weight, free_nats=3.0) == gate

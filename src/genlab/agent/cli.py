@@ -101,7 +101,7 @@ def run_goal(
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
     from genlab.agent.config import Settings
-    from genlab.agent.goals.reading import read_goal
+    from genlab.agent.goals.model_reading import read_goal
     from genlab.agent.record import read_run
     from genlab.agent.run import check_settings, print_line, run
     from genlab.agent.workspace import open_workspace

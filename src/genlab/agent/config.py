@@ -12,7 +12,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from genlab.agent.evaluator.results import TrainingBudget
-from genlab.agent.goals.goal import DATASETS, Goal, parse_goal
+from genlab.agent.goals.goal import DATASETS, Goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.core.code import digest_code
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256

@@ -53,6 +53,7 @@ _SEARCH = (
     "genlab.agent.goals.__init__",
     "genlab.agent.goals.goal",
     "genlab.agent.goals.numbers",
+    "genlab.agent.goals.parser",
     "genlab.agent.goals.words",
     "genlab.agent.library",
     "genlab.agent.loop",
@@ -189,7 +190,7 @@ EXCEPTIONS: Mapping[str, str] = {
 DOCUMENTED: Mapping[str, str] = {
     "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
     "genlab.agent.architecture.training": "descriptions in the JSON schema of eval_config",
-    "genlab.agent.goals.reading": "descriptions in the schema of goals that are read",
+    "genlab.agent.goals.model_reading": "descriptions in the schema of goals that are read",
     "genlab.agent.library.modules": "descriptions in the schemas of code",
     "genlab.agent.registry": "descriptions in the schema of reviews",
     "genlab.agent.tools": "descriptions of the tools that a language model calls",

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from genlab.core.errors import GenlabError
-from genlab.sandbox.config import INSTALL, SandboxConfig
 from genlab.sandbox.guest import lockdown
+from genlab.sandbox.isolation import INSTALL, SandboxConfig
 from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.worker import Worker
 

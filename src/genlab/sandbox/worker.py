@@ -27,7 +27,7 @@ from typing import Any
 
 from genlab.core.errors import GenlabError
 from genlab.core.text import make_printable
-from genlab.sandbox.config import SandboxConfig
+from genlab.sandbox.isolation import SandboxConfig
 from genlab.sandbox.limits import JobResult, Limits
 from genlab.sandbox.readback import remove_tree
 

@@ -251,3 +251,18 @@ def _bind_signs(tokens: Sequence[re.Match[str]]) -> dict[int, tuple[str, int]]:
             reason = f"{token[0]!r} has no number that belongs to it alone"
             raise refuse(reason, LIMITS, UnreadError)
     return bound
+
+
+def find_foreign_errors(tokens: Sequence[re.Match[str]]) -> dict[int, str]:
+    """Find errors that are none of classification, such as a calibration error.
+
+    Returns the words by the position of their token.
+    """
+    phrases = {}
+    for at, token in enumerate(tokens):
+        neighbours = tokens[max(0, at - 1) : at + 2]
+        words = [neighbour[0] for neighbour in neighbours if neighbour["word"]]
+        if token["error_rate"] and not all(FILLERS.fullmatch(word) for word in words):
+            phrase = [n[0] for n in neighbours if n["word"] or n["error_rate"]]
+            phrases[at] = " ".join(phrase)
+    return phrases

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from genlab.agent.architecture.template import Size
 from genlab.agent.config import Problem, Settings
 from genlab.agent.evaluator.results import ModelSummary, SeedResult
-from genlab.agent.goals.goal import parse_goal
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.library.training_pool import TrainedSeed, TrainingPool
 from genlab.agent.registry import WEIGHTS, Attempt, Registry
 from genlab.agent.workspace import PROJECT, Workspace, read_project_goal

@@ -31,7 +31,7 @@ from genlab.agent.tools.files import PACKAGES, find_fault, is_protected, resolve
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes
 from genlab.core.text import make_printable
-from genlab.sandbox.config import SITE
+from genlab.sandbox.isolation import SITE
 from genlab.sandbox.limits import GIB, Limits
 from genlab.sandbox.readback import read_back, remove_tree
 from genlab.sandbox.runner import Sandbox

@@ -1,7 +1,9 @@
-"""Draw grids from every sampler of a model: one set to report, another to choose a sampler by."""
+"""Draw grids from every sampler of a model: one set to report, another to choose the sampler by."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from genlab.core import engine
 from genlab.core.params import Params
@@ -24,3 +26,17 @@ def draw_grid_samples(
     with engine.torch_threads(1), ThreadPoolExecutor(params.threads) as pool:
         reported, choosing = pool.map(draw, (seed, seed + SELECTION_SEED))
     return reported, choosing
+
+
+def choose_sampler(samplers: Mapping[str, Any]) -> str:
+    """Choose the sampler with the highest valid rate on the draws for selection.
+
+    samplers: {name: {"selection": {valid_rate, counted}}}. A sampler whose samples do not count is
+    chosen only where none of them does.
+    """
+
+    def rank(name: str) -> tuple[bool, float]:
+        selection = samplers[name]["selection"]
+        return selection["counted"], selection["valid_rate"]
+
+    return max(samplers, key=rank)

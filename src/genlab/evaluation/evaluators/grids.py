@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from genlab.datasets.arc_grids import (
 )
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
-from genlab.evaluation.evaluators.grid_samples import draw_grid_samples
+from genlab.evaluation.evaluators.grid_samples import choose_sampler, draw_grid_samples
 from genlab.evaluation.evaluators.summary import GridSummary
 from genlab.evaluation.metrics import likelihood, reconstruction, validity
 from genlab.grids.parser import is_valid
@@ -156,17 +155,3 @@ class GridEvaluator(Evaluator):
             "arc_tasks": self.arc_tasks,
             "arc_predicted": self.arc_predicted,
         }
-
-
-def choose_sampler(samplers: Mapping[str, Any]) -> str:
-    """Choose the sampler with the highest valid rate on the draws for selection.
-
-    samplers: {name: {"selection": {valid_rate, counted}}}. A sampler whose samples do not count is
-    chosen only where none of them does.
-    """
-
-    def rank(name: str) -> tuple[bool, float]:
-        selection = samplers[name]["selection"]
-        return selection["counted"], selection["valid_rate"]
-
-    return max(samplers, key=rank)

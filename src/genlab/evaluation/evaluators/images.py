@@ -15,7 +15,7 @@ from genlab.distributions.likelihoods import Gaussian
 from genlab.evaluation import figures
 from genlab.evaluation.evaluators.base import Arrays, Evaluator, Metrics, merge
 from genlab.evaluation.evaluators.feature_judge import FeatureJudge
-from genlab.evaluation.evaluators.sampling import (
+from genlab.evaluation.evaluators.image_samples import (
     SampleSet,
     choose_sampler,
     start_sampling,

@@ -13,7 +13,7 @@ from genlab.datasets.arc_grids import load_split
 from genlab.datasets.images import load_classes, load_images
 from genlab.datasets.own_grids import load_tasks
 from genlab.evaluation.failures.error_analysis import rank_tests
-from genlab.evaluation.failures.image_attributes import MEANING
+from genlab.evaluation.failures.image_hypotheses import MEANING
 from genlab.evaluation.failures.sections import (
     Sections,
     grid_sections,

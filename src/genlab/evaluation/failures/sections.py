@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from genlab.evaluation.failures import grid_attributes as of_grids
-from genlab.evaluation.failures import image_attributes as of_images
-from genlab.evaluation.failures import own_grid_attributes as of_own_grids
+from genlab.evaluation.failures import grid_hypotheses as of_grids
+from genlab.evaluation.failures import image_hypotheses as of_images
+from genlab.evaluation.failures import own_grid_hypotheses as of_own_grids
 from genlab.evaluation.failures.error_analysis import (
     Column,
     Flags,

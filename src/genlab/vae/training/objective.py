@@ -1,4 +1,8 @@
-"""Focal loss and class weights for the reconstruction of grids, in training only.
+"""The training objective: reconstruction cost, weighted KL and free bits, in nats per item.
+
+    cost + beta * max(KL, free nats)
+
+The ELBO that is reported is never changed (`models.vae`). For grids the cost is
 
     focal_nll(gamma * fade, weights^fade),   fade = max(0, 1 - beta_max)
 
@@ -7,8 +11,25 @@ negative ELBO itself (plus warm-up and free bits, if set). They change the trade
 distortion and rate; at beta = 0, where the rate is free, they only say which cells matter.
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+
+def combine_terms(
+    mean_cost: Tensor, mean_kl: Tensor, weight: Tensor | float, free_nats: float
+) -> Tensor:
+    """Objective of a batch: cost + weight * max(KL, free nats), of shape ().
+
+    Free bits with the whole code as one group (Kingma et al. 2016, eq. 15): an empty corner of an
+    image needs no nats.
+    """
+    return mean_cost + weight * mean_kl.clamp_min(free_nats)
+
+
+def gate_kl_weight(mean_kl: Tensor, weight: Tensor, free_nats: float) -> Tensor:
+    """Weight of the KL's gradient in the encoder: 0 while the KL is below the free nats."""
+    return torch.where(mean_kl < free_nats, 0.0, weight)
 
 
 def focal_nll(logits: Tensor, x: Tensor, gamma: float, class_weights: Tensor) -> Tensor:

@@ -1,11 +1,6 @@
-"""A training step: the loss, its gradient, and one update of the weights.
+"""A training step: the loss of `objective`, its gradient, and one update of the weights.
 
-The loss per item, in nats:
-
-    nll + beta * max(KL, free nats)
-
-nll is `Task.compute_cost`; the ELBO that is reported is never changed (`models.vae`). No number is
-read from the device on the way, so that a GPU never waits for Python.
+No number is read from the device on the way, so that a GPU never waits for Python.
 
 A batch is differentiated in micro-batches: one after another where memory is short
 (`micro_batches`), and on a CPU one per thread. The operators of a small model gain little from
@@ -28,6 +23,7 @@ from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.priors import Prior, StandardPrior
 from genlab.vae.models.vae import VAE, Decoded
 from genlab.vae.training import distributed
+from genlab.vae.training.objective import combine_terms, gate_kl_weight
 from genlab.vae.training.optimizer import AveragedWeights, make_optimizer
 from genlab.vae.training.tasks import Task
 
@@ -70,7 +66,7 @@ class TrainingStep:
 
     delayed: whether the learned prior is not trained yet, so that p(z) is N(0, I). prior_alone:
     whether encoder and decoder are frozen. eval_model: the model that is validated and saved, with
-    averaged weights where `ema` asks for them. count: updates so far.
+    averaged weights where `ema` asks for them. count: steps so far, skipped ones included.
     """
 
     def __init__(self, params: Params, task: Task, device: torch.device) -> None:
@@ -160,16 +156,16 @@ class TrainingStep:
             into_encoder = beta > 0 and not self.prior_alone
             cut_codes = [code.detach().requires_grad_(into_encoder) for code in codes]
             kl = self.item_kl(*cut_codes)
-        # A corrupted item's code is free: no prior is fitted to it. The others have the ELBO's own
-        # weights beside the mean cost of all items.
+        # Corrupted items pay no KL, and no prior is fitted to them. `mean_kl` is over clean items;
+        # times their share it is the KL averaged over all items.
         mean_kl = (kl * clean).sum() / clean.sum().clamp_min(1)
         weight = beta * clean.mean()
-        # Free bits with the whole code as one group (Kingma et al. 2016, eq. 15): an empty corner
-        # of an image needs no nats. The mean is that of this micro-batch.
+        # `free_bits` is in nats per latent. The means are those of this micro-batch.
         free_nats = self.params.free_bits * self.params.latent_dim
-        gate = torch.where(mean_kl < free_nats, 0.0, weight)
+        gate = gate_kl_weight(mean_kl, weight, free_nats)
         mean_cost = cost.mean()
-        loss = mean_kl if self.prior_alone else mean_cost + weight * mean_kl.clamp_min(free_nats)
+        objective = combine_terms(mean_cost, mean_kl, weight, free_nats)
+        loss = mean_kl if self.prior_alone else objective
 
         share = len(x) / self.params.batch_size
         scale = share / x[0].numel()
@@ -182,9 +178,11 @@ class TrainingStep:
             gradients += kl_gradients[: len(prior_weights)]
             code_gradients += [gate * gradient for gradient in kl_gradients[len(prior_weights) :]]
         if not self.prior_alone:
-            outputs = [mean_cost * scale, *(codes if into_encoder else ())]
             gradients += torch.autograd.grad(
-                outputs, self.autoencoder_weights, [None, *code_gradients], materialize_grads=True
+                [mean_cost * scale, *(codes if into_encoder else ())],
+                self.autoencoder_weights,
+                grad_outputs=[None, *code_gradients],  # None: 1, for the cost
+                materialize_grads=True,
             )
 
         losses = dict(zip(LOSSES, (loss, mean_cost, mean_kl), strict=True))

@@ -26,6 +26,7 @@ from genlab.vae.models.vae import VAE, Items, to_tensor
 from genlab.vae.training import distributed
 from genlab.vae.training.batches import make_epoch_generator, shuffle_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
+from genlab.vae.training.objective import combine_terms
 from genlab.vae.training.schedules import Phases, beta_at, lr_at
 from genlab.vae.training.step import LOSSES, TrainingStep
 from genlab.vae.training.tasks import Task
@@ -188,7 +189,8 @@ class Trainer:
             nll = -model.log_likelihood(decoded, x)
             cost = self.task.compute_cost(model, decoded, x, nll).mean()
             kl = self.step.prior_of(model).token_kl(mean, log_var, z).sum(1).mean()
-            terms = torch.stack([cost + beta * kl.clamp_min(free_nats), nll.mean(), kl])
+            objective = combine_terms(cost, kl, beta, free_nats)
+            terms = torch.stack([objective, nll.mean(), kl])
             rows.append(terms * (len(x) / len(self.val)))
             reconstructed.append(model.point_estimate(mean))
         loss, nll, kl = torch.stack(rows).sum(0).tolist()

@@ -15,7 +15,8 @@ from typing import Any
 
 import streamlit as st
 
-from genlab.agent.goals.goal import METRICS, parse_goal
+from genlab.agent.goals.goal import METRICS
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import RESUME, RUN, RunRecord, read_run
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY
 from genlab.agent.report import PAGE, format_counts, trace_best

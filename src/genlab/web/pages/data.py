@@ -47,7 +47,7 @@ def show_item(data: items.Split, index: int, caption: str, side: int) -> str:
 
 def show_pasted() -> None:
     """Show a pasted grid, and the objects that the parser finds in it."""
-    from genlab.evaluation.failures.grid_attributes import describe_faults  # imports scipy.stats
+    from genlab.evaluation.failures.grid_hypotheses import describe_faults  # imports scipy.stats
 
     left, right = st.columns(2)
     with left, frame.show_errors():

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genlab.evaluation.failures.image_attributes import (
+from genlab.evaluation.failures.image_hypotheses import (
     MEANING,
     class_means,
     image_hypotheses,

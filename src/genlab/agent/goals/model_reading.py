@@ -15,8 +15,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from genlab.agent.goals.goal import DATASETS, SHARES, Goal, parse_goal, write_number
+from genlab.agent.goals.goal import DATASETS, SHARES, Goal, write_number
 from genlab.agent.goals.numbers import SECONDS, find_numbers
+from genlab.agent.goals.parser import parse_goal
 from genlab.agent.goals.words import LIMITS, UnreadError, refuse
 from genlab.core.errors import GenlabError
 from genlab.core.params import AgentParams
