@@ -69,7 +69,7 @@ def photograph(name: str) -> bytes:
 
 
 def write_photographs(folder: Path, template: str = "one.jpg", avatar: str = "ann.jpg") -> None:
-    """Folders t and a, with a photograph in each."""
+    """Make folders t and a, with a photograph in each."""
     for name, file, source in (
         ("t", template, "template.jpg"),
         ("a", avatar, "avatar_officer.jpg"),
@@ -388,7 +388,7 @@ def a_name_is_printed_as_an_escape(folder: Path) -> None:
     for encoding in ("ascii", "latin-1"):
         done = genlab(folder, *PAIRED, PYTHONIOENCODING=encoding)
         assert done.returncode == 0, done.stderr
-        # Typer writes UTF-8 where it is told ASCII.
+        # Typer writes UTF-8 where the environment asks for ASCII.
         assert ("東京" if encoding == "ascii" else "\\u6771\\u4eac") in done.stdout
     assert made(folder) == ["Müller 東京"]
 

@@ -1,4 +1,4 @@
-"""A training run writes the promised files, and is told apart by its params and its data."""
+"""A training run writes the promised files, and is identified by its params and its data."""
 
 import json
 from pathlib import Path

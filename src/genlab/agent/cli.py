@@ -100,32 +100,14 @@ def run_goal(
 
     Example: genlab agent "CNN for Fashion-MNIST, > 88 % accuracy" --backend search
     """
-    from genlab.agent.config import Settings
-    from genlab.agent.goals.model_reading import read_goal
     from genlab.agent.record import read_run
-    from genlab.agent.run import check_settings, print_line, run
+    from genlab.agent.run import check_settings, run
     from genlab.agent.workspace import open_workspace
 
-    params = _read_params(context.params)
-    parsed_goal, is_read = read_goal(
-        goal,
-        params.agent,
-        workspaces,
-        own_datasets=params.own_images,
-        seed=params.seed,
-        note=print_line,
-        dataset=dataset,
-        metric=metric,
-        at_least=at_least,
-        at_most=at_most,
-        max_parameters=max_parameters,
-        max_seconds=training_seconds,
-    )
-    params = _read_params(context.params, parsed_goal)
-    settings = Settings(parsed_goal, params.agent, params.seed, data=data)
+    settings, is_read = _read_settings(goal, context.params, workspaces, data)
     _confirm(settings, yes=yes, is_read=is_read)
     check_settings(settings)
-    workspace = open_workspace(workspaces, parsed_goal, settings.key, fresh=fresh)
+    workspace = open_workspace(workspaces, settings.goal, settings.key, fresh=fresh)
     typer.echo(f"workspace: {workspace.root}")
     path = run(settings, workspace)
     typer.echo(f"{path}: {read_run(workspace).summary_line}")
@@ -248,6 +230,33 @@ def _confirm(settings: Settings, *, yes: bool, is_read: bool) -> None:
     elif is_read:
         fix = "confirm it with --yes, or give --dataset, --metric and --at-least or --at-most"
         raise GenlabError(f"goal: the planner reads it as {goal.description}; {fix}")
+
+
+def _read_settings(
+    text: str, options: dict[str, Any], workspaces: Path, data: Path
+) -> tuple[Settings, bool]:
+    """Read a goal and its options; returns the settings, and whether an LLM read the goal."""
+    from genlab.agent.config import Settings
+    from genlab.agent.goals.model_reading import read_goal
+    from genlab.agent.run import print_line
+
+    params = _read_params(options)
+    goal, is_read = read_goal(
+        text,
+        params.agent,
+        workspaces,
+        own_datasets=params.own_images,
+        seed=params.seed,
+        note=print_line,
+        dataset=options["dataset"],
+        metric=options["metric"],
+        at_least=options["at_least"],
+        at_most=options["at_most"],
+        max_parameters=options["max_parameters"],
+        max_seconds=options["training_seconds"],
+    )
+    params = _read_params(options, goal)
+    return Settings(goal, params.agent, params.seed, data=data), is_read
 
 
 def _read_params(options: dict[str, Any], goal: Goal | None = None) -> Params:

@@ -111,7 +111,7 @@ class SandboxConfig:
         return self.mode == "landlock" and not all(is_reachable_by_all(path) for path in paths)
 
     def _list_mount_parents(self, root: str, readable: Sequence[str]) -> set[str]:
-        """Folders below `root` that bubblewrap creates to mount something in them."""
+        """List the folders below `root` that bubblewrap creates to mount something in them."""
         mounted = (
             *SYSTEM_FOLDERS,
             *SYSTEM_FILES,

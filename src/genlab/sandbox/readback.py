@@ -13,7 +13,7 @@ from genlab.sandbox.limits import MIB
 def remove_tree(path: str | Path) -> None:
     """Remove a folder that a guest filled, even one nested deeper than shutil.rmtree recurses.
 
-    Folders that the guest closed to us are removed too. Raises a GenlabError where something is
+    It also removes folders that the guest closed to us. Raises a GenlabError where something is
     left.
     """
     with suppress(OSError):  # it holds folders, or may not be changed

@@ -84,7 +84,7 @@ def run_command(
     env: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> JobResult:
-    """Run a command line under a guard of its own; see `Sandbox.run`."""
+    """Run a command line under a new guard; see `Sandbox.run`."""
     job = {"argv": [str(word) for word in argv]}
     with Worker(config, preload=()) as worker:
         return worker.run_job(job, env, limits)

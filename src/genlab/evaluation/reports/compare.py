@@ -19,7 +19,7 @@ INTERVAL_KEYS = ("intervals", "interval", "low", "high")
 """Keys that hold intervals rather than metrics."""
 
 
-class MetricEstimate(NamedTuple):
+class MetricValue(NamedTuple):
     """A metric of a run with its 95 % interval, if it has one."""
 
     value: float
@@ -30,7 +30,7 @@ class MetricEstimate(NamedTuple):
         return f"{format_number(self.value)} {bounds}".strip()
 
 
-def read_metrics(run: Path) -> dict[str, MetricEstimate]:
+def read_metrics(run: Path) -> dict[str, MetricValue]:
     """Read every number of the result files of a run, by file and dotted key.
 
     run: the folder of a project. From `metrics/`, which summarises the result files, only numbers
@@ -49,7 +49,7 @@ def read_metrics(run: Path) -> dict[str, MetricEstimate]:
     if not values:
         raise GenlabError(f"{run} has no metrics in metrics/ or results/; name a full run's folder")
     try:
-        return {key: MetricEstimate(value, _pair(bounds.get(key))) for key, value in values.items()}
+        return {key: MetricValue(value, _pair(bounds.get(key))) for key, value in values.items()}
     except (KeyError, TypeError, ValueError) as error:
         raise GenlabError(
             f"{run}/results: malformed interval ({error}); run: make repro"
@@ -83,7 +83,7 @@ def count_outcomes(table: pd.DataFrame) -> str:
     return f"{len(table)} metrics; {outcomes}"
 
 
-def _compare(a: MetricEstimate, b: MetricEstimate) -> str:
+def _compare(a: MetricValue, b: MetricValue) -> str:
     """Outcome of a comparison; the estimates count as independent (Zou and Donner, 2008)."""
     if a.value == b.value:
         return "equal"

@@ -5,7 +5,7 @@ No number is read from the device on the way, so that a GPU never waits for Pyth
 A batch is differentiated in micro-batches: one after another where memory is short
 (`micro_batches`), and on a CPU one per thread. The operators of a small model gain little from
 threads inside them (measured: 1.3 times with two), since each is short: every thread takes
-micro-batches of its own instead, with single-threaded operators. Where several processes train,
+separate micro-batches instead, with single-threaded operators. Where several processes train,
 each splits its own rows of the batch.
 """
 

@@ -68,6 +68,6 @@ def lines(
             "x": {"field": x, "type": "quantitative", "axis": {"tickMinStep": 1, "format": "d"}},
             "y": {"field": "value", "type": "quantitative", "title": None, **y},
             "color": run,
-            "strokeDash": run,  # curves can be told apart without colours, too
+            "strokeDash": run,  # curves are distinct without colours, too
         },
     }

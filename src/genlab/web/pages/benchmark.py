@@ -4,26 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from genlab.benchmark.cases import split_by_consent
-from genlab.benchmark.judge import describe_unrated, estimate_cost
-from genlab.benchmark.leaderboard.standings import (
-    SUBJECT,
-    RaterStatistics,
-    Standing,
-    rank_contenders,
-    read_tables,
-    summarize_raters,
-)
-from genlab.benchmark.leaderboard.table import (
-    describe_estimate,
-    format_number,
-    list_estimates,
-    list_notes,
-    tabulate,
-)
+from genlab.benchmark.judge import estimate_cost
+from genlab.benchmark.leaderboard.standings import SUBJECT
+from genlab.benchmark.leaderboard.table import format_number
 from genlab.benchmark.plugins.base import ImageTool, why_unavailable
 from genlab.benchmark.plugins.registry import make_contenders
 from genlab.benchmark.service.jobs import jobs
@@ -40,7 +26,7 @@ from genlab.web.components.frame import (
     remember,
     show_errors,
 )
-from genlab.web.files import cache_by_file
+from genlab.web.components.leaderboard import show_leaderboard
 
 CASES_PER_PAGE = 12
 RUNS_PER_PAGE = 50
@@ -172,7 +158,7 @@ def show_run(name: str) -> None:
     if status == "running":
         follow(run)
         return
-    views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_ranking}
+    views = {"Grid": show_grid, "Compare": compare, "Leaderboard": show_leaderboard}
     views[choose("View", [*views], "view")](run)
 
 
@@ -313,39 +299,10 @@ def compare(run: Run) -> None:
     st.html(f'<div class="b-cut" style="--cut:{cut}%">{pictures}</div>')
 
 
-@cache_by_file
-def read_standings(
-    store: Path, log: Path, run_id: str | None
-) -> tuple[list[Standing], RaterStatistics]:
-    """Compute the leaderboard and statistics of people's answers.
-
-    store, log: the files of the database; when they change, the cached result is outdated.
-    """
-    tables = read_tables(jobs().store, run_id)
-    return rank_contenders(tables), summarize_raters(tables)
-
-
-def show_ranking(run: Run | None = None) -> None:
-    """Show the leaderboard of a run (None: of all runs), and statistics of people's answers."""
-    path = jobs().store.path
-    run_id = run.run_id if run else None
-    with st.spinner("Resampling…"):
-        standings, raters = read_standings(path, Path(f"{path}-wal"), run_id)
-    if not standings:
-        st.info("Nothing has been scored yet. Run some cases, or: `genlab benchmark run`")
-        return
-    st.dataframe(pd.DataFrame(tabulate(standings)).map(line), hide_index=True)
-    unrated = describe_unrated(jobs().store.items(run.run_id)) if run else []
-    for note in (*list_notes(standings), *unrated):
-        st.caption(label(note))
-    for name, estimate in list_estimates(raters).items():
-        st.markdown("- " + label(f"{name}: {describe_estimate(estimate)}"))
-
-
 def main() -> None:
     if name := recall("run"):
         remember("run", name)
         show_run(name)
     else:
-        views = {"New run": choose_run, "Runs": list_runs, "Leaderboard": show_ranking}
+        views = {"New run": choose_run, "Runs": list_runs, "Leaderboard": show_leaderboard}
         views[choose("View", [*views], "list")]()

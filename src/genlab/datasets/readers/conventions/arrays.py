@@ -167,7 +167,7 @@ def _match_arrays(
 ) -> tuple[dict[str, SplitArrays], list[str]]:
     """Match arrays with splits by their names; return also the names of unused arrays.
 
-    Raises GenlabError, naming the key that decides, where it cannot be told which are pictures.
+    Raises GenlabError, naming the key that decides, where it is not clear which are pictures.
     """
     by_split: dict[str, SplitArrays] = {}
     used: set[str] = set()
