@@ -40,8 +40,8 @@ class Classifier(nn.Module):
 
     Each block divides the side by two, until it is MAX_FINAL_SIDE or less. classes: number of
     labels. None selects a self-supervised task for images without labels: predict by which of four
-    right angles an image was rotated (Gidaris et al. 2018). Rotations depend little on colour, which
-    samples can get wrong as well; so the features must also predict the image at 4 x 4 pixels.
+    right angles an image was rotated (Gidaris et al. 2018). Rotations depend little on colour,
+    which samples can get wrong, too; so the features must also predict the image at 4 x 4 pixels.
     """
 
     def __init__(self, side: int, channels: int, classes: int | None) -> None:
