@@ -56,6 +56,8 @@ FOLLOWING.__context__ = MemoryError()
         RuntimeError("CUDA out of memory. Tried"),
         RuntimeError("could not create a primitive"),
         RuntimeError("can't start new thread"),
+        RuntimeError("std::bad_alloc"),
+        ImportError("a.so: failed to map segment from shared object"),
         RuntimeError("can't allocate memory"),
         FOLLOWING,
     ],

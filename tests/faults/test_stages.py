@@ -129,8 +129,10 @@ def limit_memory(calm: Calm, stage: str, place: Path, rng: random.Random) -> lis
     )  # fmt: skip
     if done.stderr.startswith("OpenBLAS error: Memory allocation"):
         return []  # the library says so itself, and ends the process
-    if done.returncode == -signal.SIGSEGV and not done.stderr.count("genlab"):
-        return []  # as do libraries that use memory which they did not get; `recover` follows
+    aborted = done.returncode == -signal.SIGABRT and "std::bad_alloc" in done.stderr
+    crashed = done.returncode == -signal.SIGSEGV and "genlab" not in done.stderr
+    if aborted or crashed:
+        return []  # a C++ library ends the process, too; what follows has to be as undisturbed
     return refusal(Done(done.returncode, done.stdout, done.stderr))
 
 

@@ -25,8 +25,10 @@ OUT_OF_MEMORY = (
     "out of memory",  # torch on a GPU
     "could not create a primitive",  # oneDNN, which torch uses on a CPU
     "can't start new thread",  # Python, which finds no room for a thread's stack
+    "bad_alloc",  # a C++ library
+    "failed to map segment",  # the dynamic linker, at the import of a library
 )
-"""Parts of the messages of a RuntimeError that say that memory ran out."""
+"""Parts of the messages of a RuntimeError or ImportError that say that memory ran out."""
 OS_FIXES = {
     errno.ENOSPC: "free some space on that disk, then run the same command again",
     errno.EDQUOT: "free some of your disk quota, then run the same command again",
@@ -155,7 +157,8 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, MemoryError):
             return True
-        if isinstance(error, RuntimeError) and any(text in str(error) for text in OUT_OF_MEMORY):
+        may_be = isinstance(error, (RuntimeError, ImportError))
+        if may_be and any(text in str(error) for text in OUT_OF_MEMORY):
             return True
         error = error.__context__
     return False
