@@ -57,7 +57,7 @@ def test_the_results_are_those_of_the_params(clone: Path) -> None:
     series = _json(clone, METRICS / "training.json")["series"]
     for name in ("loss", "reconstruction_loss", "kl_divergence"):
         assert len(series[name]) == SIZE["epochs"]
-        plot = clone / f"plots/arc_grids/training/plots/metrics/train/{name}.tsv"
+        plot = clone / f"plots/arc_grids/training/plots/metrics/{name}.tsv"
         assert len(plot.read_text().splitlines()) == SIZE["epochs"] + 1
     verdict = _json(clone, METRICS / "verdict.json")
     assert verdict["passed"] == all(criterion["passed"] for criterion in verdict["criteria"])

@@ -40,13 +40,13 @@ STABLE = (
 
 def of_grids(loss: Any, exact: Any, beta: Any = 0.0, reconstruction: Any = 0.0) -> dict[str, float]:
     curves = {"train/loss": loss, "exact_grid_accuracy": exact, "beta": beta}
-    curves["train/reconstruction_loss"] = reconstruction
+    curves["train/reconstruction_cost"] = reconstruction
     return measure_stability("grids", pd.DataFrame(curves))
 
 
 def of_images(loss: Any, objective: Any) -> dict[str, float]:
     curves = {"train/loss": loss, "val_objective": objective, "beta": 1.0}
-    curves["train/reconstruction_loss"] = loss
+    curves["train/reconstruction_cost"] = loss
     return measure_stability("images", pd.DataFrame(curves))
 
 

@@ -70,7 +70,7 @@ def image_series(**changes: Sequence[float | None]) -> dict[str, Any]:
         "beta": [0.0, 0.5, 1.0, 1.0, 1.0, 1.0],
         "learning_rate": [0.006] * 6,
         "train/loss": [950.0, 1750.0, 1800.0, 1790.0, 1785.0, 1780.0],
-        "train/reconstruction_loss": [950.0, 1650.0, 1725.0, 1718.0, 1714.0, 1710.0],
+        "train/reconstruction_cost": [950.0, 1650.0, 1725.0, 1718.0, 1714.0, 1710.0],
         "val_objective": [3000.0, 1800.0, 1790.0, 1780.0, 1775.0, 1770.0],
     }
     return {**healthy, **changes}
@@ -105,7 +105,7 @@ def grid_series(**changes: list[float]) -> dict[str, list[float]]:
         "beta": [0.0, 0.5, 1.0],
         "learning_rate": [0.006, 0.006, 0.006],
         "train/loss": [210.0, 95.0, 62.0],
-        "train/reconstruction_loss": [210.0, 85.0, 40.0],
+        "train/reconstruction_cost": [210.0, 85.0, 40.0],
         "exact_grid_accuracy": [0.2, 0.8, 1.0],
     }
     return {**healthy, **changes}

@@ -112,7 +112,7 @@ def test_a_code_pays_for_all_of_its_kl_or_for_nothing(
     of_mean, of_log_var, of_cost = sums.gradients
     share = float(clean.mean())
     assert float(sums.terms["kl_divergence"]) == pytest.approx(3.0)  # reported without free nats
-    assert float(sums.terms["reconstruction_loss"]) == 2.5
+    assert float(sums.terms["reconstruction_cost"]) == 2.5
     loss = 2.5 + beta * share * max(3.0, free_nats)
     assert float(sums.terms["loss"]) == pytest.approx(loss)
     # Of the mean over both items, whose clean ones have the ELBO's own weights

@@ -21,9 +21,9 @@ GRIDS = tiny.grids(150)
 IMAGES = tiny.images(64)
 VAL = tiny.images(16, seed=1)
 KINDS = ["grids", "images"]
-LOGGED = {"loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "beta"}
+LOGGED = {"loss", "reconstruction_loss", "kl_divergence", "beta_kl", "kl_loss", "elbo", "beta"}
 LOGGED |= {"learning_rate", "gradient_norm", "skipped_updates", "val_objective"}
-LOGGED |= {f"train/{name}" for name in ("loss", "reconstruction_loss", "kl_divergence")}
+LOGGED |= {f"train/{name}" for name in ("loss", "reconstruction_cost", "kl_divergence")}
 
 
 def _trainer(
@@ -79,8 +79,31 @@ def test_the_loss_falls_and_every_epoch_logs_the_promised_names(tmp_path: Path, 
         assert values["beta_kl"] == pytest.approx(values["beta"] * values["kl_divergence"])
         elbo = -values["reconstruction_loss"] - values["kl_divergence"]
         assert values["elbo"] == pytest.approx(elbo, rel=1e-5)
-    losses = [values["train/reconstruction_loss"] for _, values, _ in rows]
+    losses = [values["train/reconstruction_cost"] for _, values, _ in rows]
     assert losses[-1] < 0.9 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("on", "training", "costs"),
+    [
+        ("grids", {"beta_max": 1.0}, ["reconstruction_loss"]),
+        ("grids", {"beta_max": 0.25, "free_bits": 2.0}, ["focal_loss"]),
+        ("images", {"free_bits": 9.0}, ["reconstruction_loss"]),
+        ("images", {"causal_channels": 4}, ["reconstruction_loss", "auxiliary_loss"]),
+    ],
+)
+def test_the_logged_terms_add_up_to_the_logged_loss(
+    tmp_path: Path, on: str, training: dict[str, float], costs: list[str]
+) -> None:
+    trainer = _trainer(tmp_path, on, epochs=3, beta_delay=0.34, prior_share=0.34, **training)
+    trainer.run(tiny.nothing)
+    free_nats = trainer.params.free_bits * trainer.params.latent_dim
+    for row in trainer.progress.history:
+        assert row["loss"] == pytest.approx(sum(row[name] for name in (*costs, "kl_loss")))
+        assert {"auxiliary_loss", "focal_loss"} & row.keys() == {*costs} - {"reconstruction_loss"}
+        assert row["kl_loss"] >= row["beta"] * free_nats * (1 - 1e-6)
+        assert row["kl_loss"] >= row["beta_kl"] * (1 - 1e-6)
+    assert trainer.progress.history[0]["kl_loss"] == 0  # of the delay
 
 
 def test_four_grids_are_memorised(tmp_path: Path) -> None:
@@ -212,7 +235,7 @@ def test_the_prior_is_trained_alone_for_the_encoder_that_is_kept(tmp_path: Path,
     alone = epochs[3]
     changed = {name.split(".")[0] for name in alone if alone[name] != joint[name]}
     assert changed == {"prior"}
-    losses = [row["train/reconstruction_loss"] for row in trainer.progress.history]
+    losses = [row["train/reconstruction_cost"] for row in trainer.progress.history]
     assert [math.isnan(loss) for loss in losses] == [False, False, True, True]
 
 

@@ -34,7 +34,7 @@ def measure_stability(family: str, history: pd.DataFrame) -> dict[str, float]:
     grids `deepest_fall`, that of the validation exact-match accuracy below its best so far; for
     images `objective_spikes`, those of the validation objective, in nats, which may be negative.
     """
-    prior_only = history["train/reconstruction_loss"].isna()
+    prior_only = history["train/reconstruction_cost"].isna()
     changed = (history["beta"].diff() != 0) | (prior_only != prior_only.shift(fill_value=False))
     phases = [phase for _, phase in history.groupby(changed.cumsum())]
     if family != "images":

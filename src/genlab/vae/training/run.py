@@ -1,5 +1,6 @@
 """Train on a dataset's files; writes the checkpoint, its provenance, plots and a summary."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from genlab.vae.training.checkpoint import (
 from genlab.vae.training.tasks import make_task
 from genlab.vae.training.trainer import Trainer
 
-SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl")
+SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "kl_loss")
+COST_SERIES = ("auxiliary_loss", "focal_loss")  # terms that only some losses have
 PICTURE_EVERY = 10  # epochs
 PICTURED = 12  # items
 PICTURE_SIDE = 96  # approximate side of a drawn item in pixels
@@ -72,7 +74,13 @@ def train_dataset(
         tracker.image("reconstructions_best.png", _draw_reconstructions(model, trainer.val))
         tracker.publish(plots, folder / "timing")
     history = encode_history(trainer.progress.history)
-    facts = {"dataset": dataset.name, "training": config, "history": history}
+    facts = {
+        "dataset": dataset.name,
+        "training": config,
+        "history": history,
+        "phases": asdict(trainer.phases),
+        "best_epoch": trainer.progress.best_epoch,
+    }
     save_checkpoint(folder / CHECKPOINT, model, facts)
     run = {"run": key, "training_seconds": trainer.progress.seconds}
     write_json(folder / PROVENANCE, {**engine.collect_provenance(params, file), **run})
@@ -113,6 +121,7 @@ def _summarize(
     progress = trainer.progress
     best = history[progress.best_epoch - 1]
     counts = model.parameter_counts()
+    logged = (*SERIES, *(name for name in COST_SERIES if name in best), trainer.task.accuracy)
     return {
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
@@ -122,9 +131,7 @@ def _summarize(
         "skipped_updates": progress.skipped_updates,
         "parameters": {**counts, "all": sum(counts.values())},
         "best": {name: value for name, value in best.items() if "/" not in name},
-        "series": {
-            name: [row[name] for row in history] for name in (*SERIES, trainer.task.accuracy)
-        },
+        "series": {name: [row[name] for row in history] for name in logged},
     }
 
 

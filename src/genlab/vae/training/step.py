@@ -27,7 +27,7 @@ from genlab.vae.training.objective import combine_terms, gate_kl_weight
 from genlab.vae.training.optimizer import AveragedWeights, make_optimizer
 from genlab.vae.training.tasks import Task
 
-LOSSES = ("loss", "reconstruction_loss", "kl_divergence")
+LOSSES = ("loss", "reconstruction_cost", "kl_divergence")
 Codes = tuple[Tensor, Tensor, Tensor]  # mean, log variance and z, each (batch, latent_dim)
 
 

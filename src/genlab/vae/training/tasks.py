@@ -1,6 +1,7 @@
 """What differs between training on grids and on images: batches, loss and accuracy."""
 
 from abc import ABC, abstractmethod
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,15 @@ class Task(ABC):
         """Compare reconstructions with their originals; returns metrics by name."""
 
     @abstractmethod
+    def cost_terms(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> dict[str, Tensor]:
+        """Terms of the training loss beside the KL, in nats, (batch,) each, by their logged names.
+
+        nll: -log p(x|z), (batch,).
+        """
+
     def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """Reconstruction term of the training loss in nats: (batch,). nll: -log p(x|z)."""
+        """Reconstruction cost of the training loss: the sum of `cost_terms`, (batch,)."""
+        return reduce(torch.add, self.cost_terms(model, decoded, x, nll).values())
 
     def load_batch(self, rows: Tensor) -> Tensor:
         """Load the training items `rows` for the model; images lie channels last in memory."""
@@ -74,11 +82,12 @@ class GridTask(Task):
     def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return corrupt(x, self.params.corruption, self.architecture.classes, generator)
 
-    def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """Focal loss, which equals `nll` where beta_max is 1."""
+    def cost_terms(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> dict[str, Tensor]:
+        """The negative log-likelihood, or in its place the focal loss where beta_max is below 1."""
         if not self.fade:
-            return nll
-        return focal_nll(decoded[0], x, self.params.focal_gamma * self.fade, self.weights)
+            return {"reconstruction_loss": nll}
+        gamma = self.params.focal_gamma * self.fade
+        return {"focal_loss": focal_nll(decoded[0], x, gamma, self.weights)}
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         right = reconstructed == x
@@ -98,13 +107,16 @@ class ImageTask(Task):
 
     accuracy = "psnr"
 
-    def compute_cost(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> Tensor:
-        """`nll`; with a causal head, plus `auxiliary` times the decoder's own nll.
+    def cost_terms(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> dict[str, Tensor]:
+        """The negative log-likelihood; with a causal head also `auxiliary` times the decoder's own.
 
         Reconstructions come from the decoder alone, so that z has to hold what they show.
         """
+        terms = {"reconstruction_loss": nll}
         weight = self.params.auxiliary if model.head else 0.0
-        return nll - weight * model.likelihood.log_prob(decoded[0], x) if weight else nll
+        if weight:
+            terms["auxiliary_loss"] = -weight * model.likelihood.log_prob(decoded[0], x)
+        return terms
 
     def measure_accuracy(self, reconstructed: Tensor, x: Tensor) -> dict[str, float]:
         errors = ((reconstructed.float() - x.float()) / (LEVELS - 1)).square().flatten(1).mean(1)

@@ -174,7 +174,11 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self, beta: float) -> dict[str, float]:
-        """Compute the training loss, the ELBO and accuracies on the validation items."""
+        """Compute the training loss with its terms, the ELBO and accuracies on validation items.
+
+        `loss` is the sum of the terms of `Task.cost_terms` and of `kl_loss`, which is
+        beta * max(KL, free nats).
+        """
         p = self.params
         model = self.eval_model.eval()
         free_nats = p.free_bits * p.latent_dim
@@ -187,17 +191,20 @@ class Trainer:
             z = reparameterize(mean, log_var, noise)
             decoded = model.decode(z)
             nll = -model.log_likelihood(decoded, x)
-            cost = self.task.compute_cost(model, decoded, x, nll).mean()
+            terms = self.task.cost_terms(model, decoded, x, nll)
+            means = {name: term.mean() for name, term in terms.items()}
             kl = self.step.prior_of(model).token_kl(mean, log_var, z).sum(1).mean()
-            objective = combine_terms(cost, kl, beta, free_nats)
-            terms = torch.stack([objective, nll.mean(), kl])
-            rows.append(terms * (len(x) / len(self.val)))
+            means["kl_loss"] = combine_terms(torch.zeros_like(kl), kl, beta, free_nats)
+            loss = torch.stack([*means.values()]).sum()
+            row = torch.stack([loss, nll.mean(), kl, *means.values()])
+            rows.append(row * (len(x) / len(self.val)))
             reconstructed.append(model.point_estimate(mean))
-        loss, nll, kl = torch.stack(rows).sum(0).tolist()
+        loss, nll, kl, *loss_terms = torch.stack(rows).sum(0).tolist()
         # The best epoch is chosen by the bound at the final beta, so that epochs of the warm-up
         # compare with later ones; a KL below the free nats counts as much as they.
         counted_kl = max(kl, free_nats)
         return {
+            **dict(zip(means, loss_terms, strict=True)),
             "loss": loss,
             "reconstruction_loss": nll,
             "kl_divergence": kl,
