@@ -6,18 +6,10 @@ import tiny
 import torch
 
 from genlab.core.engine import torch_threads
-from genlab.evaluation.metrics.likelihood import iwae
 from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 from genlab.vae.sampling import posterior
 
 Case = tuple[VAE, Items]
-
-
-@pytest.fixture(params=["standard", "autoregressive", "images"])
-def case(request: pytest.FixtureRequest) -> Case:
-    if request.param == "images":
-        return tiny.image_model(), tiny.images(30, seed=1)
-    return tiny.model(prior=request.param).eval(), tiny.grids(30)
 
 
 @pytest.mark.parametrize("items", [tiny.grids(3), tiny.images(3), tiny.images(3, 0, 32, 3)])
@@ -67,9 +59,7 @@ def test_results_do_not_depend_on_the_number_of_threads(
     results = []
     for threads in (1, 3):
         with torch_threads(threads):
-            inferred = vars(posterior.infer(model, items, seed=4))
-            weights = posterior.log_importance_weights(model, items, 4, seed=0)
-            results.append([*inferred.values(), weights])
+            results.append(vars(posterior.infer(model, items, seed=4)).values())
     for first, second in zip(*results, strict=True):
         np.testing.assert_array_equal(first, second)
 
@@ -112,35 +102,6 @@ def test_sigma_of_the_batch_is_for_training_alone() -> None:
         torch.testing.assert_close(evaluated, both[:1])
         trained, _ = model.train().elbo_terms(x[:1], noise[:1])
     assert not torch.allclose(trained, evaluated, rtol=1e-3)
-
-
-def test_the_importance_weighted_bound_is_above_the_elbo_and_grows(case: Case) -> None:
-    model, items = case
-    weights = posterior.log_importance_weights(model, items, 64, seed=0)
-    assert np.array_equal(weights, posterior.log_importance_weights(model, items, 64, seed=0))
-    means = [iwae(weights[:, :k]).mean() for k in (1, 8, 64)]
-    assert means[0] < means[1] < means[2]
-    elbo = -np.mean([np.sum(posterior.elbo_terms(model, items, seed), 0) for seed in range(5)])
-    assert means[2] > elbo
-
-
-def test_importance_weights_of_an_exact_posterior_do_not_vary() -> None:
-    # A decoder that ignores z makes the posterior the prior; an encoder that returns the prior is
-    # exact, and every weight is log p(x).
-    model = tiny.model().eval()
-    items = tiny.grids(30)
-    prior = model.prior
-    with torch.no_grad():
-        model.decoder.lift.weight.zero_()
-        model.encoder.head.weight.zero_()
-        model.encoder.head.bias.zero_()
-        _, log_var = model.encode(torch.from_numpy(items))
-        prior.means.zero_()
-        prior.class_logits[0] = 50.0  # nothing is occupied: the only class
-        prior.variances.fill_(float(log_var[0, 0].exp()))
-    log_p = -posterior.elbo_terms(model, items, 0)[0]
-    weights = posterior.log_importance_weights(model, items, 5, seed=0)
-    np.testing.assert_allclose(weights, np.repeat(log_p[:, None], 5, 1), atol=1e-2)
 
 
 def test_a_margin_is_negative_where_the_reconstruction_is_wrong() -> None:

@@ -25,6 +25,7 @@ from genlab.evaluation.evaluators.summary import Summary
 from genlab.evaluation.metrics import likelihood
 from genlab.vae.models.vae import Items
 from genlab.vae.sampling import posterior as inference
+from genlab.vae.sampling.importance import log_importance_weights
 from genlab.vae.sampling.posterior import Inference
 from genlab.vae.training.checkpoint import decode_history, find_checkpoint, require_shape
 
@@ -144,7 +145,7 @@ class Evaluator(ABC):
                 path=path,
                 key="lr",
             )
-        self.log_weights = inference.log_importance_weights(
+        self.log_weights = log_importance_weights(
             self.model, test[: settings.iwae_items], settings.iwae_samples, seed
         )
 

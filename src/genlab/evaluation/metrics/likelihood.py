@@ -58,8 +58,9 @@ def bound_over_entropy(
 def iwae(log_weights: npt.ArrayLike) -> Floats:
     """Importance-weighted bound on log p(x), in nats per item (Burda et al. 2016, eq. 8).
 
-    log_weights: log p(x, z_k) - log q(z_k | x), (n, k). Returns the logarithm of the mean weight of
-    each item, (n,).
+    log_weights: log p(x, z_k) - log q(z_k | x), (n, k), which
+    `vae.sampling.importance.log_importance_weights` computes. Returns the logarithm of the mean
+    weight of each item, (n,).
     """
     weights = np.asarray(log_weights, dtype=np.float64)
     bound: Floats = logsumexp(weights, axis=1) - math.log(weights.shape[1])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from genlab.core import engine
-from genlab.distributions.gaussian import normal_log_prob, reparameterize
+from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.vae import VAE, Items, to_array, to_tensor
 
 BATCH = 250
@@ -49,7 +49,7 @@ def infer(model: VAE, items: Items, seed: int) -> Inference:
 
     def infer_batch(job: tuple[slice, Tensor]) -> tuple[Items, dict[str, Tensor]]:
         rows, noise = job
-        x = _load(model, items, rows)
+        x = load_batch(model, items, rows)
         mean, log_var = model.encode(x)
         z = reparameterize(mean, log_var, noise.to(model.device))
         token_kl = model.prior.token_kl(mean, log_var, z)
@@ -65,7 +65,7 @@ def infer(model: VAE, items: Items, seed: int) -> Inference:
         predicted = to_array(model.likelihood.point_estimate(logits))
         return predicted, {name: column.cpu() for name, column in columns.items()}
 
-    batches = _map(infer_batch, _draw_noise(model, items, seed), model)
+    batches = map_batches(infer_batch, draw_noise(model, items, seed), model)
     predicted = np.concatenate([batch_predicted for batch_predicted, _ in batches])
     columns = {}
     for name in batches[0][1]:
@@ -78,9 +78,9 @@ def reconstruct(model: VAE, items: Items) -> Items:
     """Reconstruct items from their posterior means: the same shape."""
 
     def reconstruct_batch(rows: slice) -> Items:
-        return to_array(model.reconstruct(_load(model, items, rows)))
+        return to_array(model.reconstruct(load_batch(model, items, rows)))
 
-    return np.concatenate(_map(reconstruct_batch, _slices(len(items)), model))
+    return np.concatenate(map_batches(reconstruct_batch, _slices(len(items)), model))
 
 
 def decode(model: VAE, codes: Floats) -> Items:
@@ -90,16 +90,16 @@ def decode(model: VAE, codes: Floats) -> Items:
         return to_array(model.point_estimate(z))
 
     z = torch.from_numpy(codes).float().to(model.device)
-    return np.concatenate(_map(decode_batch, torch.split(z, BATCH), model))
+    return np.concatenate(map_batches(decode_batch, torch.split(z, BATCH), model))
 
 
 def encode(model: VAE, items: Items) -> tuple[Floats, Floats]:
     """Compute means and log variances of q(z|x): (n, latent_dim) each."""
 
     def encode_batch(rows: slice) -> Tensor:
-        return torch.stack(model.encode(_load(model, items, rows)))
+        return torch.stack(model.encode(load_batch(model, items, rows)))
 
-    codes = _map(encode_batch, _slices(len(items)), model)
+    codes = map_batches(encode_batch, _slices(len(items)), model)
     mean, log_var = torch.cat(codes, dim=1).cpu().double().numpy()
     return mean, log_var
 
@@ -109,9 +109,9 @@ def elbo_terms(model: VAE, items: Items, seed: int) -> tuple[Floats, Floats]:
 
     def compute_batch(job: tuple[slice, Tensor]) -> Tensor:
         rows, noise = job
-        return torch.stack(model.elbo_terms(_load(model, items, rows), noise.to(model.device)))
+        return torch.stack(model.elbo_terms(load_batch(model, items, rows), noise.to(model.device)))
 
-    terms = _map(compute_batch, _draw_noise(model, items, seed), model)
+    terms = map_batches(compute_batch, draw_noise(model, items, seed), model)
     reconstruction, kl = torch.cat(terms, dim=1).cpu().double().numpy()
     return reconstruction, kl
 
@@ -133,7 +133,7 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     error_squares = torch.zeros(shape, dtype=torch.float64)
     batches = torch.split(torch.from_numpy(mean).float().to(model.device), BATCH)
     for rows, z in zip(_slices(len(items)), batches, strict=True):
-        x = _load(model, items, rows)
+        x = load_batch(model, items, rows)
         out, context = model.decode(z)
         if model.head:
             out = model.head(out, context, x)
@@ -146,25 +146,30 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     return float((noise / error).log().abs().mean().div(2).exp())
 
 
-def log_importance_weights(model: VAE, items: Items, samples: int, seed: int) -> Floats:
-    """Compute log p(x, z_k) - log q(z_k | x) for k = 1..samples of each item: (n, samples)."""
+def map_batches(function: Callable[[Job], Result], jobs: Iterable[Job], model: VAE) -> list[Result]:
+    """Compute the results of batches, in order, in as many threads as torch has.
 
-    def weigh_batch(job: tuple[slice, Tensor]) -> npt.NDArray[np.float32]:
-        rows, noise = job
-        x = _load(model, items, rows)
-        repeated = x.repeat_interleave(samples, dim=0)
-        mean, log_var = model.encode(x)
-        mean = mean.repeat_interleave(samples, dim=0)
-        log_var = log_var.repeat_interleave(samples, dim=0)
-        z = reparameterize(mean, log_var, noise.to(model.device))
-        log_likelihood = model.log_likelihood(model.decode(z), repeated)
-        log_joint = log_likelihood + model.prior.token_log_prob(z).sum(1)
-        log_ratio = log_joint - normal_log_prob(z, mean, log_var).sum(1)
-        weights: npt.NDArray[np.float32] = log_ratio.view(len(x), samples).cpu().numpy()
-        return weights
+    Each batch is computed by one thread: the results do not depend on the number of threads, and no
+    thread waits for others after every operator.
+    """
+    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
+    with engine.torch_threads(1), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(torch.no_grad()(function), jobs))
 
-    batches = _draw_noise(model, items, seed, samples)
-    return np.concatenate(_map(weigh_batch, batches, model)).astype(np.float64)
+
+def draw_noise(
+    model: VAE, items: Items, seed: int, samples: int = 1
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield the rows of each batch, with standard normal noise for `samples` codes per item."""
+    generator = torch.Generator().manual_seed(seed)
+    for rows in _slices(len(items), max(1, BATCH // samples)):
+        count = samples * (rows.stop - rows.start)
+        yield rows, torch.randn(count, model.architecture.latent_dim, generator=generator)
+
+
+def load_batch(model: VAE, items: Items, rows: slice) -> Tensor:
+    """Load rows of items onto the model's device, as `to_tensor` converts them: (batch, ...)."""
+    return to_tensor(items[rows]).to(model.device)
 
 
 def _compute_margins(logits: Tensor, grids: Tensor) -> Tensor:
@@ -179,30 +184,5 @@ def _compute_margins(logits: Tensor, grids: Tensor) -> Tensor:
     return (logits.gather(1, right)[:, 0] - wrong).flatten(1).amin(1)
 
 
-def _map(function: Callable[[Job], Result], jobs: Iterable[Job], model: VAE) -> list[Result]:
-    """Compute the results of batches, in order, in as many threads as torch has.
-
-    Each batch is computed by one thread: the results do not depend on the number of threads, and no
-    thread waits for others after every operator.
-    """
-    threads = torch.get_num_threads() if model.device.type == "cpu" else 1
-    with engine.torch_threads(1), ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(torch.no_grad()(function), jobs))
-
-
 def _slices(count: int, size: int = BATCH) -> list[slice]:
     return [slice(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _draw_noise(
-    model: VAE, items: Items, seed: int, samples: int = 1
-) -> Iterator[tuple[slice, Tensor]]:
-    """Yield the rows of each batch, with standard normal noise for `samples` codes per item."""
-    generator = torch.Generator().manual_seed(seed)
-    for rows in _slices(len(items), max(1, BATCH // samples)):
-        count = samples * (rows.stop - rows.start)
-        yield rows, torch.randn(count, model.architecture.latent_dim, generator=generator)
-
-
-def _load(model: VAE, items: Items, rows: slice) -> Tensor:
-    return to_tensor(items[rows]).to(model.device)
