@@ -16,7 +16,7 @@ import pandas as pd
 
 from benchmarks.harness import ROOT, Result, benchmark
 from genlab.benchmark.exchange import label_studio, results, stars, votes
-from genlab.benchmark.leaderboard.agreement import fit_bradley_terry
+from genlab.benchmark.leaderboard.preferences import fit_bradley_terry
 from genlab.benchmark.leaderboard.standings import read_tables, split_votes
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import OUTCOMES, Contender

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_benchmark import change_items
 
-from genlab.benchmark.leaderboard.agreement import LEAST
+from genlab.benchmark.leaderboard.intervals import LEAST
 from genlab.benchmark.leaderboard.standings import (
     STARS_LEAD,
     Standing,

@@ -20,17 +20,14 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel
 
-from genlab.benchmark.leaderboard.agreement import (
+from genlab.benchmark.leaderboard.agreement import STARS, krippendorff_alpha, spearman
+from genlab.benchmark.leaderboard.intervals import (
     LEAST,
-    STARS,
     Estimate,
-    Pair,
     confidence_bounds,
-    fit_bradley_terry,
-    krippendorff_alpha,
     resample_means,
-    spearman,
 )
+from genlab.benchmark.leaderboard.preferences import Pair, fit_bradley_terry
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from genlab.benchmark.leaderboard.agreement import Estimate
+from genlab.benchmark.leaderboard.intervals import Estimate
 from genlab.benchmark.leaderboard.standings import STARS_LEAD, RaterStatistics, Standing
 
 NOTE = (
