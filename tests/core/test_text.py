@@ -1,4 +1,4 @@
-"""Untrusted text is safe to show."""
+"""Untrusted text is safe to show, and long lists are short."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genlab.core.text import make_printable, map_strings
+from genlab.core.text import join_first, make_printable, map_strings
 
 HOSTILE = st.text(alphabet=st.sampled_from(list("\x1b\x9b[]0;31mA\x07\\\n\t\r\u202e\u200b\ud800")))
 
@@ -38,3 +38,9 @@ def test_visible_text_stays(text: str, visible: str) -> None:
 
 def test_strings_are_changed_at_any_depth() -> None:
     assert map_strings({"a": ["b", 1, ("c", None)]}, str.upper) == {"A": ["B", 1, ["C", None]]}
+
+
+def test_a_list_is_shortened_after_its_first_names() -> None:
+    assert join_first([]) == ""
+    assert join_first(["a", "b", "c"]) == "a, b, c"
+    assert join_first(map(str, range(1502)), 2) == "0, 1 and 1,500 more"

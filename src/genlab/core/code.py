@@ -31,7 +31,12 @@ _DATA = (
     "genlab.datasets.splits",
     "genlab.grids",
 )
-_OWN_DATA = ("genlab.core.picture", "genlab.core.paths", "genlab.datasets.readers")
+_OWN_DATA = (
+    "genlab.core.paths",
+    "genlab.core.picture",
+    "genlab.core.text",
+    "genlab.datasets.readers",
+)
 _READ = (
     *_OWN_DATA,
     "genlab.datasets.emoji",
@@ -65,7 +70,6 @@ _SEARCH = (
     "genlab.agent.templates.model.py.j2",
     "genlab.agent.tools",
     "genlab.agent.workspace",
-    "genlab.core.text",
     "genlab.llm",
     "genlab.sandbox",
     *_DATA,
@@ -125,7 +129,6 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "genlab.agent_reference",
         "genlab.agent.architecture.training",
         "genlab.agent.evaluator",
-        "genlab.core.text",
         "genlab.sandbox",
         *_DATA,
         *_OWN_DATA,

@@ -1,7 +1,7 @@
-"""Make untrusted text safe to show: answers of endpoints, output of generated code."""
+"""Text to show: answers of endpoints and output of generated code made safe, lists shortened."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 # Complete sequences of ECMA-48, so that no remainder such as "[31m" is left.
@@ -37,3 +37,10 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [map_strings(item, change) for item in value]
     return value
+
+
+def join_first(names: Iterable[str], most: int = 3) -> str:
+    """Join the first names for a message, with the number of the remaining ones."""
+    names = list(names)
+    text = ", ".join(names[:most])
+    return f"{text} and {len(names) - most:,} more" if len(names) > most else text

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.core.paths import resolve_path
+from genlab.core.text import join_first
 from genlab.datasets.images import UNLABELLED
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff, webdataset
@@ -28,7 +29,6 @@ from genlab.datasets.readers.files import (
     natural_key,
     open_files,
 )
-from genlab.datasets.readers.layout import join_first
 from genlab.datasets.readers.reading import (
     FittedPictures,
     Spread,

@@ -22,8 +22,8 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
 from genlab.core.picture import DecodedPicture, UnreadablePictureError
 from genlab.core.progress import progress
+from genlab.core.text import join_first
 from genlab.datasets.readers.collection import Collection, Loader
-from genlab.datasets.readers.layout import join_first
 from genlab.datasets.readers.ledger import Ledger, PictureFacts, make_key
 from genlab.datasets.readers.levels import Scale, find_scale
 

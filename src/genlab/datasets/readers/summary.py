@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from genlab.datasets.readers.layout import join_first
+from genlab.core.text import join_first
 
 Summary = Mapping[str, Any]
 CLASSES = 12  # maximum number of classes that are named

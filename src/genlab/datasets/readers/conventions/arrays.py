@@ -21,7 +21,7 @@ from genlab.datasets.readers.conventions.hdf5 import (
     load_matlab,
 )
 from genlab.datasets.readers.conventions.labels import Classes, name_rows
-from genlab.datasets.readers.layout import ALL, find_split, parse_split
+from genlab.datasets.readers.split_names import ALL, find_split, parse_split
 
 Array = npt.NDArray[Any]
 

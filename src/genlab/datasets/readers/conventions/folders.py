@@ -1,14 +1,19 @@
-"""Pictures as files in folders, or in an archive of these: classes and splits are folders."""
+"""Pictures as files in folders, or in an archive of these: classes and splits are folders.
+
+`arrange` tells the folders of splits from those of classes.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TypeVar, cast
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Literal, TypeVar, cast, get_args
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
+from genlab.core.paths import normalise_name
 from genlab.core.picture import (
     SUFFIXES,
     DecodedPicture,
@@ -20,9 +25,25 @@ from genlab.core.picture import (
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.table import Table, find_table, read_column, read_labels
 from genlab.datasets.readers.files import Contents, Files
-from genlab.datasets.readers.layout import FOLDER_LABELS, FolderLabels, Layout, arrange
+from genlab.datasets.readers.split_names import ALL, parse_split
 
+FolderLabels = Literal["none", "top", "leaf", "path"]
+FOLDER_LABELS = get_args(FolderLabels)
 Value = TypeVar("Value")
+
+
+@dataclass
+class Layout:
+    """Split and class of each picture, as its folders state them.
+
+    names, splits, classes: in the same order; a class is None where there are none. left_out: names
+    of pictures in folders beside those of the splits.
+    """
+
+    names: list[str] = field(default_factory=list)
+    splits: list[str] = field(default_factory=list)
+    classes: list[str | None] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -120,6 +141,85 @@ def read_folders(
     )
 
 
+def folder_labels(source: SourceParams) -> FolderLabels | None:
+    """Return which folders name the class.
+
+    Raises GenlabError for the name of a column, since there is no table with such a column.
+    """
+    if source.labels is None or source.labels in FOLDER_LABELS:
+        return cast("FolderLabels | None", source.labels)
+    words = ", ".join(FOLDER_LABELS)
+    message = f"{source.path}: labels is {source.labels}, and no table has such a column"
+    fix = f"set labels to a column of a table, or to one of {words}"
+    raise GenlabError(f"{message}; {fix}", key="source.labels", path=source.path, fix=fix)
+
+
+def arrange(names: Sequence[str], path: Path, labels: FolderLabels | None = None) -> Layout:
+    """Find splits and classes in the names of pictures.
+
+    labels: which folders are the class; None: decide by the names. Raises GenlabError, naming the
+    key that decides, where the names allow two readings.
+    """
+    paths = _remove_common_folders([name.split("/") for name in names])
+    tops = {folders[0] for folders in paths if len(folders) > 1}
+    split_tops = {top for top in tops if parse_split(top)}
+    splits = {parse_split(top) for top in split_tops}
+    loose = any(len(folders) == 1 for folders in paths)
+    layout = Layout()
+    by_split = len(splits) > 1 or (len(tops) > 0 and split_tops == tops and not loose)
+    if not by_split and split_tops and labels != "top":
+        direct = {folders[0] for folders in paths if len(folders) == 2}
+        if loose or direct != tops or any(len(folders) > 2 for folders in paths):
+            raise _ambiguity_error(
+                path,
+                f"the folder {min(split_tops)} may be a split or a class",
+                "labels to top if it is a class, or move it beside another split",
+            )
+    entries: dict[str, list[tuple[str, list[str]]]] = defaultdict(list)
+    for name, folders in zip(names, paths, strict=True):
+        if not by_split:
+            entries[ALL].append((name, folders))
+        elif folders[0] in split_tops:
+            entries[parse_split(folders[0]) or ALL].append((name, folders[1:]))
+        else:
+            layout.left_out.append(name)
+    flat = {len(folders) == 1 for pairs in entries.values() for _, folders in pairs}
+    if len(flat) > 1 and labels is None:
+        raise _ambiguity_error(
+            path,
+            "pictures lie beside folders of pictures",
+            "labels to none to read all without classes, or move them",
+        )
+    for split, pairs in entries.items():
+        for name, folders in pairs:
+            layout.names.append(name)
+            layout.splits.append(split)
+            layout.classes.append(_name_class(folders[:-1], labels))
+    return layout
+
+
+def _remove_common_folders(paths: list[list[str]]) -> list[list[str]]:
+    """Remove leading folders that hold everything, unless they mean a split."""
+    while paths and min(map(len, paths)) > 1:
+        tops = {folders[0] for folders in paths}
+        if len(tops) > 1 or parse_split(min(tops)):
+            break
+        paths = [folders[1:] for folders in paths]
+    return paths
+
+
+def _name_class(folders: list[str], labels: FolderLabels | None) -> str | None:
+    if labels == "none" or not folders:
+        return None
+    folders = [normalise_name(folder) for folder in folders]
+    return {"top": folders[0], "leaf": folders[-1]}.get(labels or "path", "/".join(folders))
+
+
+def _ambiguity_error(path: Path, ambiguity: str, fix: str) -> GenlabError:
+    message = f"{path}: {ambiguity}: set {fix}"
+    return GenlabError(message, key="source.labels", path=path, fix=fix)
+
+
 def _describe_convention(layout: Layout, table: Table | None) -> str:
     convention = "pictures without classes"
     if any(name is not None for name in layout.classes):
@@ -132,16 +232,3 @@ def _describe_convention(layout: Layout, table: Table | None) -> str:
 def _repeat(values: Sequence[Value], counts: Sequence[int]) -> list[Value]:
     """Repeat each value as often as its count says."""
     return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
-
-
-def folder_labels(source: SourceParams) -> FolderLabels | None:
-    """Return which folders name the class.
-
-    Raises GenlabError for the name of a column, since there is no table with such a column.
-    """
-    if source.labels is None or source.labels in FOLDER_LABELS:
-        return cast("FolderLabels | None", source.labels)
-    words = ", ".join(FOLDER_LABELS)
-    message = f"{source.path}: labels is {source.labels}, and no table has such a column"
-    fix = f"set labels to a column of a table, or to one of {words}"
-    raise GenlabError(f"{message}; {fix}", key="source.labels", path=source.path, fix=fix)

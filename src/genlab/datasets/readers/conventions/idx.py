@@ -17,7 +17,7 @@ from genlab.core.errors import GenlabError
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.arrays import LabelledArray, collect_arrays
 from genlab.datasets.readers.files import MAX_BYTES, Files
-from genlab.datasets.readers.layout import find_split
+from genlab.datasets.readers.split_names import find_split
 
 Array = npt.NDArray[Any]
 

@@ -19,7 +19,7 @@ from genlab.core.picture import DecodedPicture, UnreadablePictureError, decode
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.labels import Classes, name_classes
 from genlab.datasets.readers.conventions.table import LABEL_COLUMNS
-from genlab.datasets.readers.layout import ALL, find_split
+from genlab.datasets.readers.split_names import ALL, find_split
 
 SUFFIXES = (".parquet",)
 PICTURE_COLUMNS = ("image", "img", "picture", "pixel_values", "bytes")

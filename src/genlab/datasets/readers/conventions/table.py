@@ -15,9 +15,10 @@ from typing import NamedTuple
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams, TableParams
 from genlab.core.paths import normalise_name
+from genlab.core.text import join_first
 from genlab.datasets.readers.conventions.labels import Classes, name_classes, name_one_hot
 from genlab.datasets.readers.files import Files
-from genlab.datasets.readers.layout import join_first, parse_split
+from genlab.datasets.readers.split_names import parse_split
 
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "species", "y")
 SPLIT_COLUMNS = ("split", "set", "subset", "partition")

@@ -21,7 +21,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.params.sections import MAX_GRID
 from genlab.core.picture import UnreadablePictureError
 from genlab.datasets.readers.files import Files
-from genlab.datasets.readers.layout import ALL, SPLIT_WORDS
+from genlab.datasets.readers.split_names import ALL, SPLIT_WORDS
 from genlab.grids.palette import COLOURS
 
 Grid = npt.NDArray[np.uint8]

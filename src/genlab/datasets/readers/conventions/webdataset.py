@@ -12,11 +12,12 @@ from pathlib import PurePosixPath
 
 from genlab.core.errors import GenlabError
 from genlab.core.params.sections import SourceParams
+from genlab.core.text import join_first
 from genlab.datasets.readers.collection import Collection
 from genlab.datasets.readers.conventions.folders import FileLoader
 from genlab.datasets.readers.conventions.labels import name_classes
 from genlab.datasets.readers.files import MAX_BYTES, Contents, Files, open_tar
-from genlab.datasets.readers.layout import find_split, join_first
+from genlab.datasets.readers.split_names import find_split
 
 SIDES = (".cls", ".json", ".txt")  # endings of files beside a picture
 LABELS = ("label", "cls", "class", "category", "target")  # keys of a JSON file that hold a label
