@@ -98,7 +98,7 @@ TASKS: dict[str, tuple[Task, int]] = {
     "record attempts": (record_attempts, 1),
     "score images": (score_images, 1),
 }
-"""Each task with its smallest size."""
+"""Each task with its smallest size; the last word of its name is the unit of the size."""
 
 
 def measure(task: Task, smallest: int) -> SecondsBySize:
@@ -141,10 +141,15 @@ def growth() -> Iterator[Result]:
 
 
 def draw(measured: dict[str, SecondsBySize]) -> None:
-    """Draw seconds over size, one line per task."""
-    with figure_file(PICTURE, 4.0) as figure:
-        axes = figure.subplots()
-        for name, seconds in measured.items():
-            axes.loglog([*seconds], [*seconds.values()], "o-", label=name)
-        axes.set(xlabel="size", ylabel="seconds", title="Time over size")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    """Draw seconds over size, one line per task and one panel per unit of size."""
+    names_by_unit: dict[str, list[str]] = {}
+    for name in measured:
+        names_by_unit.setdefault(name.split()[-1], []).append(name)
+    with figure_file(PICTURE, 5.2) as figure:
+        panels = figure.subplots(2, 2, sharey=True)
+        for axes, (unit, names) in zip(panels.flat, names_by_unit.items(), strict=True):
+            for name in names:
+                seconds = measured[name]
+                axes.loglog([*seconds], [*seconds.values()], "o-", label=name.split()[0])
+            axes.set(xlabel=unit, ylabel="seconds")
+            axes.legend()

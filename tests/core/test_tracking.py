@@ -55,6 +55,14 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     assert _content(tmp_path / "a") == _content(tmp_path / "b") == _content(tmp_path / "c")
 
 
+def test_an_image_that_equals_the_last_one_is_left_out_where_asked(tmp_path: Path) -> None:
+    tracker = Tracker(tmp_path)
+    for name, level in (("0001", 1), ("0002", 1), ("0003", 2), ("0004", 1), ("best", 1)):
+        tracker.image(f"{name}.png", _picture(level), if_changed=name != "best")
+    names = sorted(path.stem for path in (tmp_path / "images").iterdir())
+    assert names == ["0001", "0003", "0004", "best"]
+
+
 def test_nan_survives_a_resume(tmp_path: Path) -> None:
     values = {"loss": math.nan, "kl_divergence": math.inf, "elbo": -0.1}
     tracker = Tracker(tmp_path / "making")

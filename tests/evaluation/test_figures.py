@@ -3,17 +3,25 @@
 import logging
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import matplotlib as mpl
+import matplotlib.style as mpl_style
 import numpy as np
 import pytest
+import tiny
+from matplotlib.figure import Figure
 from PIL import Image
 
 from genlab.evaluation import figures
+from genlab.evaluation.figures import boards, curves
 from genlab.evaluation.figures.boards import INVALID
+from genlab.evaluation.figures.style import STYLE_FILE
 from genlab.grids.shapes import KINDS
+from genlab.vae.training.trainer import Trainer
 
 # A file that an earlier test left open may be noticed here.
 pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
@@ -21,11 +29,14 @@ pytestmark = pytest.mark.filterwarnings("error", "ignore::ResourceWarning")
 RNG = np.random.default_rng(0)
 GRIDS = np.where(RNG.random((16, 16, 16)) < 0.9, 0, RNG.integers(0, 10, (16, 16, 16)))
 GRIDS = GRIDS.astype(np.uint8)
+SHARES = {str(colour): 0.1 for colour in range(10)}
+HISTOGRAM = {"true": SHARES, "predicted": {**SHARES, "1": 0.0, "2": 0.2}}
 SERIES = {
     "loss": [2500.0, 2000.0, 1900.0],
     "reconstruction_loss": [2490.0, 1960.0, 1850.0],
     "kl_divergence": [400.0, 90.0, 0.0],
     "beta_kl": [0.0, 40.0, 60.0],
+    "kl_loss": [10.0, 40.0, 50.0],
     "psnr": [15.0, 20.0, 22.0],
 }
 
@@ -64,6 +75,9 @@ FIGURES: dict[str, Callable[[Path], Any]] = {
         path,
         GRIDS,
         {"grids": 1000, "object_count": {"1": 0.5, "2": 0.5}, "kinds": dict.fromkeys(KINDS, 0.1)},
+    ),
+    "draw_colour_histograms": lambda path: figures.draw_colour_histograms(
+        path, {"Test grids": HISTOGRAM, "ARC-AGI grids": HISTOGRAM}
     ),
     "draw_reconstructions": lambda path: figures.draw_reconstructions(path, GRIDS, GRIDS, "Test"),
     "draw_grid_board": lambda path: figures.draw_grid_board(path, GRIDS, "Grids"),
@@ -137,6 +151,47 @@ def test_reconstructions_frame_a_wrong_cell_and_count_it(tmp_path: Path) -> None
     assert cols.max() < 1200 / 8 + 60  # no other pair differs
 
 
+def test_reconstructions_of_the_smallest_margins_are_drawn_and_all_wrong_ones_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = np.tile(GRIDS, (5, 1, 1))
+    predicted = truth.copy()
+    predicted[[2, 70], 0, :2] = 10 - truth[[2, 70], 0, :2] // 2
+    margins = np.arange(80, 0, -1.0)
+    margins[[2, 70]] = (-0.5, -2.0)
+    draw = Mock()
+    monkeypatch.setattr(boards, "draw_image_pairs", draw)
+    figures.draw_reconstructions(tmp_path / "x.png", truth, predicted, "Test grids", margins)
+    _, inputs, outputs, notes, title = draw.call_args.args
+    assert title.startswith("Test grids: 2 of 80 are not exact\n")
+    assert notes == ["2 wrong", "2 wrong", *(f"{n} nats" for n in range(1, 16) if n != 10)]
+    rows = [70, 2, *(row for row in range(79, 64, -1) if row != 70)]
+    np.testing.assert_array_equal(inputs, boards.paint_grids(truth[rows]))
+    assert (inputs != outputs).any(axis=(1, 2, 3)).tolist() == [True] * 2 + [False] * 14
+    figures.draw_reconstructions(tmp_path / "x.png", truth, predicted, "ARC-AGI")
+    rows = np.linspace(0, 79, 16).round().astype(int)
+    assert draw.call_args.args[3] == ["2 wrong" if row in (2, 70) else "exact" for row in rows]
+
+
+def test_each_colour_has_a_bar_of_its_true_and_one_of_its_predicted_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Figure()
+    monkeypatch.setattr(boards, "figure_file", lambda *_: nullcontext(page))
+    boards.draw_colour_histograms(tmp_path / "x.png", {"Test grids": HISTOGRAM})
+    [axes] = page.axes
+    true, predicted = ([bar.get_height() for bar in bars] for bars in axes.containers)
+    assert true == [0.1] * 9  # without black
+    assert predicted == [0.0, 0.2, *[0.1] * 7]
+    assert axes.get_title().endswith("black 10.00 % true, 10.00 % predicted")
+
+
+def test_the_line_of_an_interval_ends_where_the_interval_ends() -> None:
+    with mpl_style.context(STYLE_FILE, after_reset=True):
+        [line] = Figure().subplots().plot([0.4, 0.6], [1, 1], linewidth=5)
+    assert line.get_solid_capstyle() == "butt"  # a projecting cap adds half of the width
+
+
 def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
     red = []
     for valid in (True, False):
@@ -147,15 +202,67 @@ def test_invalid_samples_have_a_red_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("series", "panels"),
+    ("changes", "panels"),
     [
-        (SERIES, 3),
-        ({"psnr": [20.0]}, 1),
-        ({"loss": [9.0, math.nan], "reconstruction_loss": [-1.0, math.inf], "psnr": [1.0, 2.0]}, 2),
+        ({}, 3),
+        ({"loss": [9.0, math.nan, -3.0], "reconstruction_loss": [-1.0, math.inf, 1e9]}, 3),
+        ({"exact_grid_accuracy": [0.5] * 3}, 3),
+        ({"exact_grid_accuracy": [0.5] * 3, "pixel_accuracy": [0.9] * 3}, 4),
     ],
 )
-def test_a_panel_without_its_series_is_left_out(
-    series: dict[str, list[float]], panels: int, tmp_path: Path
+def test_a_panel_of_quality_without_its_series_is_left_out(
+    changes: dict[str, list[float]], panels: int, tmp_path: Path
 ) -> None:
-    figures.draw_training_curves(tmp_path / "x.png", series, "nats")
+    figures.draw_training_curves(tmp_path / "x.png", {**SERIES, **changes}, "nats")
     assert len(pixels(tmp_path / "x.png")) == pytest.approx(2.35 * 150 * panels, abs=2)
+
+
+def train(folder: Path, **training: Any) -> Trainer:
+    """A short run of a tiny model of images, of grids where it has a focal loss."""
+    if "focal_gamma" in training:
+        items = tiny.grids(60)
+        params = tiny.params(**training)
+        trainer = Trainer(params, tiny.task(items, **training), items, folder)
+    else:
+        items = tiny.images(24)
+        params = tiny.image_params(**training)
+        trainer = Trainer(params, tiny.image_task(items, **training), items, folder)
+    trainer.run(tiny.nothing)
+    return trainer
+
+
+@pytest.mark.parametrize(
+    ("training", "labels"),
+    [
+        (
+            {"causal_channels": 4, "free_bits": 9.0},
+            ["reconstruction", "auxiliary term", "β·max(KL, free nats)"],
+        ),
+        ({"beta_max": 0.5, "focal_gamma": 2.0}, ["focal loss", "β·KL"]),
+        ({"prior": "standard"}, ["reconstruction", "β·KL"]),
+    ],
+)
+def test_the_drawn_terms_of_a_training_add_up_to_its_drawn_loss(
+    training: dict[str, Any], labels: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = train(tmp_path, **training).progress.history
+    page = Figure()
+    monkeypatch.setattr(curves, "figure_file", lambda *_: nullcontext(page))
+    series = {name: [row[name] for row in rows] for name in rows[0]}
+    marks = curves.mark_epochs({"delay": 0, "joint": 1}, 2, len(rows))
+    curves.draw_training_curves(tmp_path / "x.png", series, "nats", marks)
+    loss, *terms = page.axes[0].lines[: 1 + len(labels)]
+    assert [line.get_label() for line in terms] == labels
+    assert loss.get_ydata() == pytest.approx(sum(np.array(line.get_ydata()) for line in terms))
+    events = {line.get_label(): line.get_xdata() for line in page.axes[0].lines[1 + len(labels) :]}
+    assert events == {"autoencoder frozen": [1.5, 1.5], "best epoch": [2, 2]}
+
+
+def test_equal_divergences_are_one_line_and_phases_that_did_not_occur_have_no_mark() -> None:
+    equal = {**SERIES, "beta_kl": SERIES["kl_divergence"], "kl_loss": SERIES["kl_divergence"]}
+    assert curves.list_divergences(equal) == {"kl_divergence": "KL = β·KL"}
+    assert list(curves.list_divergences(SERIES)) == ["kl_divergence", "kl_loss"]
+    assert curves.mark_epochs({"delay": 3, "joint": 9}, 7, 9) == {
+        "joint phase begins": 3.5,
+        "best epoch": 7,
+    }

@@ -1,6 +1,7 @@
 """A training run writes the promised files, and is identified by its params and its data."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -71,10 +72,20 @@ def test_a_finished_run_is_not_trained_again_where_its_results_could_not_be_writ
     assert not unfinished.exists()
 
 
-def test_every_tenth_epoch_is_pictured(data: Path) -> None:
-    _train(tiny.params(epochs=11), data)
-    names = {path.name for path in (PLOTS / "plots/images").iterdir()}
-    assert names == {"reconstructions_0010.png", "reconstructions_best.png"}
+def _picture(data: Path, **training: Any) -> list[str]:
+    """Train for eleven epochs; returns the epochs of the pictures."""
+    _train(tiny.params(epochs=11, **training), data)
+    names = sorted(path.stem for path in (PLOTS / "plots/images").iterdir())
+    return [name.removeprefix("reconstructions_") for name in names]
+
+
+def test_early_epochs_and_every_tenth_are_pictured_while_reconstructions_change(
+    data: Path,
+) -> None:
+    assert _picture(data) == ["0001", "0002", "0005", "0010", "best"]
+    shutil.rmtree(PLOTS)
+    # From the fourth epoch on, the prior is trained alone.
+    assert _picture(data, prior_share=0.75) == ["0001", "0002", "0005", "best"]
 
 
 def test_other_params_or_other_data_are_another_run(

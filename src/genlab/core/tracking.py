@@ -54,9 +54,17 @@ class Tracker:
         write_json(self._history, {"kind": HISTORY_KIND, "rows": self._rows})
         self._mirror_row(row)
 
-    def image(self, name: str, picture: npt.NDArray[np.uint8]) -> None:
-        """Add an image of shape (height, width, 3)."""
+    def image(self, name: str, picture: npt.NDArray[np.uint8], *, if_changed: bool = False) -> None:
+        """Add an image of shape (height, width, 3).
+
+        if_changed: leave it out where it equals the last image before it, in the order of names.
+        """
         target = self._folder / "images" / name
+        earlier = sorted(path for path in target.parent.glob("*.png") if path.name < name)
+        if if_changed and earlier:
+            with Image.open(earlier[-1]) as last:
+                if np.array_equal(np.asarray(last), picture):
+                    return
         with atomic_write(target) as temporary:
             Image.fromarray(picture).save(temporary)
         if self._mirror is not None:

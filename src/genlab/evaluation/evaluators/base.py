@@ -22,6 +22,7 @@ from genlab.evaluation.diagnostics.evidence import collect_evidence
 from genlab.evaluation.diagnostics.rules import detected_issues, diagnose
 from genlab.evaluation.evaluators.models import load_model
 from genlab.evaluation.evaluators.summary import Summary
+from genlab.evaluation.figures.curves import mark_epochs
 from genlab.evaluation.metrics import likelihood
 from genlab.vae.models.vae import Items
 from genlab.vae.sampling import posterior as inference
@@ -93,7 +94,9 @@ class Evaluator(ABC):
         write_json(self.paths.summary, summary)
         self.draw_figures(metrics)
         unit = f"nats per {self.dataset.kind.removesuffix('s')}"
-        figures.draw_training_curves(self.paths.plots / "training_curves.png", curves, unit)
+        marks = mark_epochs(self.facts["phases"], self.facts["best_epoch"], len(history))
+        path = self.paths.plots / "training_curves.png"
+        figures.draw_training_curves(path, curves, unit, marks)
         arrays = self.collect_arrays(metrics)
         write_npz(self.paths.arrays / "evidence.npz", arrays, kind="evaluation")
         # Not among the results, since it depends on the machine.

@@ -25,7 +25,6 @@ from genlab.vae.sampling import posterior as inference
 Tasks = npt.NDArray[np.int64]
 
 FIGURE_SAMPLES = 32
-FIGURE_PAIRS = 16  # of input and output
 BITS = (2, 4, 6, 8)  # per latent
 RANGE_ITEMS = 5000  # training grids whose codes define the ranges of the latents
 
@@ -127,13 +126,17 @@ class GridEvaluator(Evaluator):
         folder = self.paths.plots
         limits = self.params.grids
         unseen = "Grids of ARC-AGI evaluation tasks, which training never saw"
-        for file, truth, predicted, title in (
-            ("reconstructions.png", self.test, self.inferred.predicted, "Test grids"),
-            ("arc_agi.png", self.arc, self.arc_predicted, unseen),
-        ):
-            figures.draw_reconstructions(
-                folder / file, truth[:FIGURE_PAIRS], predicted[:FIGURE_PAIRS], title
-            )
+        inferred = self.inferred
+        path = folder / "reconstructions.png"
+        figures.draw_reconstructions(
+            path, self.test, inferred.predicted, "Test grids", inferred.margins
+        )
+        figures.draw_reconstructions(folder / "arc_agi.png", self.arc, self.arc_predicted, unseen)
+        histograms = {
+            "Test grids": metrics["colour_histogram"],
+            "ARC-AGI grids": metrics["arc_agi"]["colour_histogram"],
+        }
+        figures.draw_colour_histograms(folder / "colours.png", histograms)
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`, but also draws the cells
                 shown_grids = grids[:FIGURE_SAMPLES]

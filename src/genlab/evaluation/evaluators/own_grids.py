@@ -17,7 +17,6 @@ from genlab.vae.models.vae import Items
 Numbers = npt.NDArray[np.int64]
 
 FIGURE_SAMPLES = 32
-FIGURE_PAIRS = 16  # of input and output
 QUERIES = 200  # samples whose nearest training grid is searched, for the gallery
 CHUNK = 2000  # training grids that a sample is compared with at a time
 
@@ -89,9 +88,13 @@ class OwnGridEvaluator(Evaluator):
     def draw_figures(self, metrics: Metrics) -> None:
         """Draw reconstructions and samples."""
         folder = self.paths.plots
-        truth = self.test[:FIGURE_PAIRS]
-        predicted = self.inferred.predicted[:FIGURE_PAIRS]
-        figures.draw_reconstructions(folder / "reconstructions.png", truth, predicted, "Test grids")
+        path = folder / "reconstructions.png"
+        inferred = self.inferred
+        figures.draw_reconstructions(
+            path, self.test, inferred.predicted, "Test grids", inferred.margins
+        )
+        histograms = {"Test grids": metrics["colour_histogram"]}
+        figures.draw_colour_histograms(folder / "colours.png", histograms)
         for name, grids in self.samples.items():
             if name != "ancestral":  # looks like `prior`, but also draws the cells
                 novelty = metrics["samplers"][name]["novelty"]

@@ -1,6 +1,7 @@
 """Figures as PNG files, in one style; the same numbers give the same bytes."""
 
 from genlab.evaluation.figures.boards import (
+    draw_colour_histograms,
     draw_data_sheet,
     draw_grid_board,
     draw_reconstructions,
@@ -15,6 +16,7 @@ from genlab.evaluation.figures.image_grids import (
 )
 
 __all__ = [
+    "draw_colour_histograms",
     "draw_data_sheet",
     "draw_grid_board",
     "draw_image_pairs",

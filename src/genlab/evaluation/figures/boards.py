@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
 from scipy import ndimage
 
@@ -16,10 +17,14 @@ from genlab.evaluation.figures.image_grids import (
     save_mosaics,
 )
 from genlab.evaluation.figures.style import BLUE, INK, figure_file
-from genlab.grids.palette import ARC_PALETTE, to_rgb
+from genlab.grids.palette import ARC_PALETTE, BLACK, COLOUR_NAMES, to_rgb
 from genlab.grids.parser import Flags
 from genlab.grids.shapes import Grids
 
+Floats = npt.NDArray[np.float64]
+
+PAIRS = 16
+"""Number of grids in a figure of reconstructions."""
 CELL = 8
 """Side of a cell in pixels."""
 CELL_LINE = 74
@@ -46,12 +51,32 @@ def draw_data_sheet(path: str | Path, grids: Grids, stats: Mapping[str, Any]) ->
             _draw_bars(figure.add_subplot(layout[1 + index // 2, index % 2]), name, shares)
 
 
-def draw_reconstructions(path: str | Path, truth: Grids, predicted: Grids, title: str) -> None:
-    """Draw grids above their reconstructions, with wrong cells framed in white and counted."""
-    wrong = truth != predicted
-    counts = wrong.sum(axis=(1, 2))
-    notes = [f"{count} wrong" if count else "exact" for count in counts]
-    draw_image_pairs(path, paint_grids(truth), paint_grids(predicted, wrong), notes, title)
+def draw_reconstructions(
+    path: str | Path, truth: Grids, predicted: Grids, title: str, margins: Floats | None = None
+) -> None:
+    """Draw PAIRS of the grids above their reconstructions; the title counts all that are not exact.
+
+    Wrong cells are framed in white and counted below. margins: (n,), the smallest difference over
+    the cells between the log probability of the right colour and that of the likeliest other one,
+    in nats; with them the grids of the smallest margins are drawn, which wrong ones come before.
+    Without them, the drawn grids are spread evenly over all.
+    """
+    n = len(truth)
+    wrong_cells = (truth != predicted).sum(axis=(1, 2))
+    title += f": {np.count_nonzero(wrong_cells):,} of {n:,} are not exact"
+    if margins is None:
+        rows = np.linspace(0, n - 1, min(PAIRS, n)).round().astype(int)
+        notes = [f"{count} wrong" if count else "exact" for count in wrong_cells[rows]]
+        title += "\nevenly spaced ones"
+    else:
+        rows = np.argsort(margins, kind="stable")[:PAIRS]
+        notes = [
+            f"{wrong_cells[row]} wrong" if wrong_cells[row] else f"{margins[row]:.2g} nats"
+            for row in rows
+        ]
+        title += "\nthose of the smallest margins between the right colour and the next"
+    outputs = paint_grids(predicted[rows], truth[rows] != predicted[rows])
+    draw_image_pairs(path, paint_grids(truth[rows]), outputs, notes, title)
 
 
 def draw_samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> None:
@@ -65,6 +90,44 @@ def draw_samples(path: str | Path, grids: Grids, valid: Flags, title: str) -> No
         tile[frame] = colour
     title += f": {int(np.sum(valid))} of these {len(grids)} are valid (thin green frames)"
     save_mosaics(path, [Mosaic(tiles, columns=8, title=title)])
+
+
+def draw_colour_histograms(path: str | Path, histograms: Mapping[str, Mapping[str, Any]]) -> None:
+    """Draw the shares of the colours in grids beside those in their reconstructions.
+
+    histograms: {title: {"true": shares by colour, "predicted": shares by colour}}, a panel each.
+    Black, which most cells are, has its shares in the title.
+    """
+    black = str(BLACK)
+    with figure_file(path, CHART_HEIGHT * len(histograms)) as figure:
+        column = figure.subplots(len(histograms), 1, squeeze=False, sharex=True)[:, 0]
+        for axes, (title, histogram) in zip(column, histograms.items(), strict=True):
+            true = histogram["true"]
+            predicted = histogram["predicted"]
+            colours = [colour for colour in true if colour != black]
+            positions = np.arange(len(colours))
+            fill = [np.divide(ARC_PALETTE[int(colour)], 255) for colour in colours]
+            outline = {"edgecolor": INK, "linewidth": 0.6}
+            heights = [[shares[colour] for colour in colours] for shares in (true, predicted)]
+            axes.bar(positions - 0.2, heights[0], 0.4, color=fill, label="true", **outline)
+            axes.bar(
+                positions + 0.2,
+                heights[1],
+                0.4,
+                color=fill,
+                hatch="////",
+                label="predicted",
+                **outline,
+            )
+            axes.set_xticks(positions, [COLOUR_NAMES[int(colour)] for colour in colours])
+            axes.tick_params(labelbottom=True)
+            axes.grid(axis="x", visible=False)
+            axes.set_ylabel("share of cells")
+            black_shares = (
+                f"{100 * true[black]:.2f} % true, {100 * predicted[black]:.2f} % predicted"
+            )
+            axes.set_title(f"{title}; black {black_shares}")
+            axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def draw_grid_board(path: str | Path, grids: Grids, title: str) -> None:

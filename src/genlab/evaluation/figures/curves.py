@@ -1,60 +1,137 @@
-"""Training curves."""
+"""Training curves: the loss with its terms, the KL, and the quality of reconstructions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.axes import Axes
 
-from genlab.evaluation.figures.style import figure_file
+from genlab.evaluation.figures.style import MUTED, figure_file
 
-PANELS: Sequence[tuple[str, Mapping[str, str]]] = (
-    (
-        "Loss and its reconstruction term, {unit}",
-        {"loss": "loss", "reconstruction_loss": "reconstruction"},
-    ),
-    (
-        "KL, and β·KL as it enters the loss, {unit}",
-        {"kl_divergence": "KL", "beta_kl": "β·KL"},
-    ),
-    (
-        "Accuracy on validation grids",
-        {"pixel_accuracy": "pixels", "exact_grid_accuracy": "grids"},
-    ),
-    ("PSNR of validation reconstructions, dB", {"psnr": "PSNR"}),
+Series = Mapping[str, Sequence[float]]
+Lines = Mapping[str, str]
+"""Names of series, with their labels."""
+
+PANEL_HEIGHT = 2.35
+"""Height of a panel in inches."""
+LINE_STYLES: Sequence[Mapping[str, Any]] = (
+    {"linestyle": "-", "linewidth": 3.2, "alpha": 0.5},  # stays visible below a line that covers it
+    {"linestyle": "--"},
+    {"linestyle": "-."},
+    {"linestyle": ":"},
 )
-"""Panels of the training curves: title, and the logged names with their labels."""
-WIDE = 100.0
+"""Styles of the lines of a panel."""
+JOINT = "joint phase begins"
+FROZEN = "autoencoder frozen"
+BEST = "best epoch"
+MARK_STYLES: Mapping[str, Mapping[str, Any]] = {
+    JOINT: {"linewidth": 1.1, "linestyle": ":"},
+    FROZEN: {"linewidth": 1.1, "linestyle": "--"},
+    BEST: {"linewidth": 1.1, "linestyle": "-"},
+}
+"""Styles of the vertical lines at marked epochs, by event."""
+QUALITY: Mapping[str, Lines] = {
+    "Accuracy on validation items": {
+        "pixel_accuracy": "cells",
+        "exact_grid_accuracy": "grids",
+    },
+    "PSNR of validation reconstructions, dB": {"psnr": "PSNR"},
+}
+WIDE = 30.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
 
 def draw_training_curves(
-    path: str | Path, series: Mapping[str, Sequence[float]], unit: str
+    path: str | Path, series: Series, unit: str, marks: Mapping[str, float] | None = None
 ) -> None:
-    """Draw the loss, the KL divergence and the quality of reconstructions over the epochs.
+    """Draw the validation loss with its terms, the KL, and the quality over the epochs.
 
-    series: {name: one value per epoch}, with the names that the trainer logs. A panel is left out
-    where one of its series is missing. unit: of loss and KL.
+    series: {name: one value per epoch}, with the names that the trainer logs; the terms add up to
+    the loss. unit: of loss and KL. marks: {event: epoch}, see `mark_epochs`. A panel of quality is
+    left out where one of its series is missing.
     """
-    panels = [panel for panel in PANELS if all(name in series for name in panel[1])]
-    with figure_file(path, 2.35 * len(panels)) as figure:
+    panels = {
+        f"Validation loss and its terms, {unit}": {"loss": "loss", **list_terms(series)},
+        f"KL divergence, {unit}": list_divergences(series),
+        **{
+            title: names
+            for title, names in QUALITY.items()
+            if all(name in series for name in names)
+        },
+    }
+    with figure_file(path, PANEL_HEIGHT * len(panels)) as figure:
         column = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
-        for axes, (title, names) in zip(column, panels, strict=True):
-            for style, (name, label) in zip(("-", "--"), names.items(), strict=False):
-                axes.plot(range(1, len(series[name]) + 1), series[name], style, label=label)
-            axes.set_title(title.format(unit=unit))
+        for axes, (title, names) in zip(column, panels.items(), strict=True):
+            for style, (name, label) in zip(LINE_STYLES, names.items(), strict=False):
+                epochs = range(1, len(series[name]) + 1)
+                axes.plot(epochs, series[name], label=label, **style)
+            axes.set_title(title)
             if title.startswith("Accuracy"):
                 axes.set_ylim(0, 1.05)
             else:
-                axes.set_yscale(_choose_scale(np.concatenate([series[name] for name in names])))
+                _set_scale(axes, np.concatenate([series[name] for name in names]))
+            for event, epoch in (marks or {}).items():
+                label = event if axes is column[0] else None
+                axes.axvline(epoch, color=MUTED, label=label, **MARK_STYLES[event])
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
 
 
-def _choose_scale(values: npt.NDArray[np.float64]) -> str:
-    """Choose the scale of an axis for `values`; the loss of a density may be negative."""
-    low = np.nanmin(values)
-    high = np.nanmax(values)
-    if low > 0:
-        return "log" if high > WIDE * low else "linear"
-    return "symlog" if high - low > WIDE else "linear"
+def mark_epochs(phases: Mapping[str, int], best_epoch: int, epochs: int) -> dict[str, float]:
+    """Mark where phases begin and the best epoch, {event: epoch}; what did not occur is left out.
+
+    phases: fields of `Phases`. epochs: number of epochs that were run. A phase begins between two
+    epochs, so half an epoch after the last one before it.
+    """
+    events = {JOINT: phases["delay"], FROZEN: phases["joint"]}
+    marks = {name: last + 0.5 for name, last in events.items() if 0 < last < epochs}
+    return {**marks, BEST: float(best_epoch)}
+
+
+def list_terms(series: Series) -> Lines:
+    """List the terms of the training loss, which is their sum, with their labels.
+
+    The focal loss takes the place of the negative log-likelihood.
+    """
+    labels = {
+        "focal_loss": "focal loss",
+        "reconstruction_loss": "reconstruction",
+        "auxiliary_loss": "auxiliary term",
+        "kl_loss": label_kl_loss(series),
+    }
+    if "focal_loss" in series:
+        del labels["reconstruction_loss"]
+    return {name: label for name, label in labels.items() if name in series}
+
+
+def list_divergences(series: Series) -> Lines:
+    """List the KL and its term of the loss, one line where both are equal in every epoch."""
+    kl = series["kl_divergence"]
+    label = label_kl_loss(series)
+    if np.allclose(kl, series["kl_loss"], rtol=1e-3, equal_nan=True):
+        return {"kl_divergence": f"KL = {label}"}
+    return {"kl_divergence": "KL", "kl_loss": label}
+
+
+def label_kl_loss(series: Series) -> str:
+    """Label the KL's term of the loss; free bits take effect where it exceeds beta times the KL."""
+    has_free_nats = np.greater(series["kl_loss"], np.multiply(series["beta_kl"], 1 + 1e-3)).any()
+    return "β·max(KL, free nats)" if has_free_nats else "β·KL"
+
+
+def _set_scale(axes: Axes, values: npt.NDArray[np.float64]) -> None:
+    """Set the scale of the vertical axis; the loss of a density may be negative.
+
+    It is linear for values that differ by less than the factor WIDE, else logarithmic, around 0 up
+    to the decade of the smallest magnitude only.
+    """
+    finite = values[np.isfinite(values)]
+    magnitudes = np.abs(finite[finite != 0])
+    if not len(magnitudes) or magnitudes.max() <= WIDE * magnitudes.min():
+        return
+    if len(magnitudes) == len(values) and finite.min() > 0:
+        axes.set_yscale("log")
+    else:
+        axes.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(magnitudes.min())))

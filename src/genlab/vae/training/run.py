@@ -30,7 +30,8 @@ from genlab.vae.training.trainer import Trainer
 
 SERIES = ("loss", "reconstruction_loss", "kl_divergence", "beta_kl", "kl_loss")
 COST_SERIES = ("auxiliary_loss", "focal_loss")  # terms that only some losses have
-PICTURE_EVERY = 10  # epochs
+PICTURED_EPOCHS = (1, 2, 5)  # and every PICTURE_EVERY-th, where reconstructions still change
+PICTURE_EVERY = 10
 PICTURED = 12  # items
 PICTURE_SIDE = 96  # approximate side of a drawn item in pixels
 
@@ -66,9 +67,9 @@ def train_dataset(
             epoch: int, model: VAE, values: dict[str, float], timing: dict[str, float]
         ) -> None:
             tracker.log(epoch, values, timing)
-            if epoch % PICTURE_EVERY == 0:
+            if epoch in PICTURED_EPOCHS or epoch % PICTURE_EVERY == 0:
                 sheet = _draw_reconstructions(model, trainer.val)
-                tracker.image(f"reconstructions_{epoch:04d}.png", sheet)
+                tracker.image(f"reconstructions_{epoch:04d}.png", sheet, if_changed=True)
 
         model = trainer.run(on_epoch)
         tracker.image("reconstructions_best.png", _draw_reconstructions(model, trainer.val))
