@@ -32,6 +32,7 @@ _DATA = (
     "genlab.grids",
 )
 _OWN_DATA = (
+    "genlab.core.deep_tiff",
     "genlab.core.paths",
     "genlab.core.picture",
     "genlab.core.text",
@@ -149,6 +150,7 @@ DECIDES: Mapping[str, tuple[str, ...]] = {
         "stages.benchmark",
         "genlab.__init__",
         "genlab.benchmark",
+        "genlab.core.deep_tiff",
         "genlab.core.io",
         "genlab.core.picture",
         "genlab.core.paths",

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageCms, ImageOps
 
+from genlab.core.deep_tiff import Pixels, decode_page, describe_depth, is_deep
 from genlab.core.errors import GenlabError
-
-Pixels = npt.NDArray[Any]
 
 # Formats of Pillow that it decodes in this process, without another program.
 FORMATS = (
@@ -31,7 +27,6 @@ SUFFIXES = (
 )  # fmt: skip
 MAX_PIXELS = 300_000_000  # larger pictures are refused
 ORIENTATION = 0x0112  # tag of EXIF
-MIN_IS_WHITE = 0  # value of TIFF's tag PhotometricInterpretation
 MARGIN = 2  # a JPEG is decoded at this many times the requested side, or more
 HEIF_BRANDS = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 STARTS = (
@@ -141,8 +136,9 @@ def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPictu
         traits = ["frames"] if getattr(image, "n_frames", 1) > 1 else []
         if frame:
             image.seek(frame)
-        if image.format == "TIFF" and _is_deep(image):
-            return _decode_tiff(data, traits, frame)
+        if image.format == "TIFF" and is_deep(image):
+            pixels, page_traits = decode_page(data, frame)
+            return DecodedPicture(pixels, pixels.shape[1::-1], (*traits, *page_traits))
         if side and image.format in ("JPEG", "MPO"):
             scale = MARGIN * side / min(width, height)
             image.draft(None, (int(width * scale), int(height * scale)))
@@ -162,11 +158,6 @@ def _decode(data: bytes, side: int, background: str, frame: int) -> DecodedPictu
         plain = make_plain(upright, background, traits)
         pixels = np.asarray(plain)
         return DecodedPicture(pixels.reshape(*pixels.shape[:2], -1), size, tuple(traits))
-
-
-def describe_depth(dtype: np.dtype[Any]) -> str:
-    """Return the trait of a type of more than 8 bits: `16 bits`, `32 bits` or `floats`."""
-    return "floats" if dtype.kind == "f" else f"{8 * dtype.itemsize} bits"
 
 
 def make_plain(image: Image.Image, background: str, traits: list[str]) -> Image.Image:
@@ -222,50 +213,3 @@ def _to_srgb(image: Image.Image, icc: bytes) -> Image.Image:
     profile = ImageCms.ImageCmsProfile(io.BytesIO(icc))
     srgb = ImageCms.createProfile("sRGB")
     return ImageCms.profileToProfile(image, profile, srgb, outputMode="RGB") or image
-
-
-def _is_deep(image: Image.Image) -> bool:
-    """Whether a TIFF has more than 8 bits per sample; Pillow may misread these."""
-    bits = image.tag_v2.get(258, (1,))  # type: ignore[attr-defined]
-    return bool(max(bits if isinstance(bits, tuple) else (bits,)) > 8)
-
-
-def _decode_tiff(data: bytes, traits: list[str], page: int) -> DecodedPicture:
-    """Decode a page of a TIFF of more than 8 bits with tifffile."""
-    import tifffile
-
-    with tifffile.TiffFile(io.BytesIO(data)) as file:
-        return read_page(file.pages[page], traits)
-
-
-def read_page(page: Any, traits: Sequence[str] = ()) -> DecodedPicture:
-    """Decode an open page of tifffile, upright. Raises the exceptions of its decoders."""
-    pixels = page.asarray()
-    if "S" in page.axes and not page.axes.endswith("S"):  # planes one after another
-        pixels = np.moveaxis(pixels, page.axes.index("S"), -1)
-    if page.photometric == MIN_IS_WHITE and pixels.dtype.kind == "u":
-        pixels = np.iinfo(pixels.dtype).max - pixels
-    pixels = pixels.reshape(*pixels.shape[:2], -1)
-    orientation = page.tags.get(ORIENTATION)
-    exif_orientation = int(orientation.value) if orientation else 1
-    pixels = turn_upright(pixels, exif_orientation)
-    page_traits = list(traits)
-    if pixels.dtype != np.uint8:
-        page_traits.append(describe_depth(pixels.dtype))
-    if exif_orientation > 1:
-        page_traits.append("rotated")
-    if pixels.shape[2] not in (1, 3):  # alpha, or further samples
-        pixels = pixels[..., : 3 if pixels.shape[2] > 3 else 1]
-        page_traits.append("samples left")
-    return DecodedPicture(pixels, (pixels.shape[1], pixels.shape[0]), tuple(page_traits))
-
-
-def turn_upright(pixels: Pixels, orientation: int) -> Pixels:
-    """Rotate and mirror pixels (height, width, channels) by an EXIF orientation, 1 to 8."""
-    if orientation >= 5:
-        pixels = pixels.swapaxes(0, 1)
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    return pixels

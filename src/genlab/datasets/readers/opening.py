@@ -19,7 +19,7 @@ from genlab.core.paths import resolve_path
 from genlab.core.text import join_first
 from genlab.datasets.images import UNLABELLED
 from genlab.datasets.readers.collection import Collection
-from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff, webdataset
+from genlab.datasets.readers.conventions import arrays, idx, parquet, tiff_stack, webdataset
 from genlab.datasets.readers.conventions.folders import find_pictures, read_folders
 from genlab.datasets.readers.files import (
     Files,
@@ -176,8 +176,8 @@ def _open_single_file(path: Path, source: SourceParams) -> Collection | None:
         return arrays.read_arrays(path, [path], source)
     if suffix in parquet.SUFFIXES:
         return parquet.read_parquet(path, [path], source)
-    if suffix in tiff.SUFFIXES:
-        return tiff.read_tiff(path)
+    if suffix in tiff_stack.SUFFIXES:
+        return tiff_stack.read_tiff_stack(path)
     if is_archive(path):
         return None
     single_file = Files.collect(path, [path.name], FolderContents(path.parent))

@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from genlab.core.deep_tiff import read_page
 from genlab.core.errors import GenlabError
-from genlab.core.picture import DecodedPicture, UnreadablePictureError, read_page
+from genlab.core.picture import DecodedPicture, UnreadablePictureError
 from genlab.datasets.readers.collection import Collection
 
 SUFFIXES = (".tif", ".tiff")
@@ -26,10 +27,11 @@ class PageLoader:
         number = self.offset + index
         name = f"{self.file.name}[{number}]"
         try:
-            return read_page(_open(self.file).pages[number])
+            pixels, traits = read_page(_open(self.file).pages[number])
         except Exception as error:  # tifffile raises whatever its decoders do
             reason = " ".join(str(error).split())[:160] or type(error).__name__
             raise UnreadablePictureError(f"{name}: damaged ({reason})", path=self.file) from error
+        return DecodedPicture(pixels, pixels.shape[1::-1], tuple(traits))
 
     def select(self, rows: range) -> PageLoader:
         """Return one for these pages."""
@@ -43,7 +45,7 @@ def _open(file: Path) -> Any:
     return tifffile.TiffFile(file)
 
 
-def read_tiff(file: Path) -> Collection:
+def read_tiff_stack(file: Path) -> Collection:
     """Read a stack of pages. Raises GenlabError for a damaged file."""
     _open.cache_clear()  # of another file that was here before
     try:
