@@ -5,12 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from genlab.evaluation.failures import error_analysis
 from genlab.evaluation.failures.error_analysis import Hypothesis, explain
-from genlab.evaluation.failures.grid_hypotheses import describe_faults, grid_hypotheses
+from genlab.evaluation.failures.grid_hypotheses import (
+    describe_faults,
+    exclude_invalid_by_definition,
+    grid_hypotheses,
+)
 from genlab.grids.distribution import GridDistribution
 from genlab.grids.generator import AtomicImageGenerator
+from genlab.grids.parser import is_valid
 from genlab.grids.shapes import KINDS
 
 Hypotheses = list[Hypothesis]
@@ -46,7 +52,7 @@ def test_the_attributes_of_a_grid_drawn_by_hand() -> None:
     grid[9:12, 9:12] = 5
     grid[10, 10] = 0  # a frame, three free cells away from the square
     kinds = {f"kind_{kind}" for kind in ("line_horizontal", "rectangle_filled", "rectangle_hollow")}
-    names = {"small_object", "thin_object", "repeated_colour", "at_border"}
+    names = {"small_component", "thin_component", "repeated_colour", "at_border"}
     assert _describe(grid) == (3, {*names, *kinds, "colour_green", "colour_grey"})
 
 
@@ -87,7 +93,33 @@ def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Hypo
     kinds = [tests[f"kind_{kind}"] for kind in KINDS]
     assert min(test["error_with"] / test["error_without"] for test in kinds) > 1.1
     assert {test["verdict"] for test in kinds} == {"undecided"}
-    assert tests["many_objects"]["verdict"] == "supported"
+    assert tests["many_components"]["verdict"] == "supported"
+
+
+def test_what_is_invalid_by_definition_of_an_attribute_supports_no_hypothesis(
+    data: tuple[np.ndarray, Hypotheses],
+) -> None:
+    """Every seventh component, one cell and two-coloured component makes a grid invalid."""
+    grids = AtomicImageGenerator(GridDistribution(max_objects=8)).generate(3000, 4).grids
+    rng = np.random.default_rng(0)
+    for row in rng.choice(3000, 600, replace=False):
+        grid = grids[row]
+        if row % 2:  # a single cell in a free place, a component of a size that no shape has
+            free = np.argwhere(ndimage.maximum_filter(grid, 3) == 0)
+            grid[tuple(rng.choice(free))] = rng.integers(1, 10)
+        else:  # a cell of another colour in a component
+            coloured = tuple(rng.choice(np.argwhere(grid)))
+            grid[coloured] = 1 + grid[coloured] % 9
+    invalid = ~is_valid(grids)
+    count, hypotheses = grid_hypotheses(grids)
+    assert compare(invalid, (count, hypotheses), 200)["many_components"]["verdict"] == "supported"
+    conditional = exclude_invalid_by_definition(grids, hypotheses, (1, 6))
+    tests = compare(invalid, (count, conditional), 200)
+    assert tests["many_components"]["ratio"] == pytest.approx(1, abs=0.3)
+    seven = np.flatnonzero(count > 6)
+    assert not any(hypothesis.compared[seven].any() for hypothesis in conditional)
+    decided = {"small_component", "thin_component", "many_colours", "colour_blue"}
+    assert {tests[name]["verdict"] for name in decided} <= {"untestable", "undecided"}
 
 
 def test_without_an_error_to_compare_a_hypothesis_is_untestable_and_writable_as_json(

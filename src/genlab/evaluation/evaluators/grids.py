@@ -154,6 +154,7 @@ class GridEvaluator(Evaluator):
             "margins": self.inferred.margins,
             "samples": samples,
             "valid": is_valid(samples, limits.min_objects, limits.max_objects),
+            "object_range": np.array([limits.min_objects, limits.max_objects]),
             "arc": self.arc,
             "arc_tasks": self.arc_tasks,
             "arc_predicted": self.arc_predicted,

@@ -24,13 +24,22 @@ class Hypothesis:
     """The claim that items with an attribute fail more.
 
     flags: whether each item has the attribute, (n,). within_stratum: whether items are compared
-    within strata; false where the claim is about the stratum itself.
+    within strata; false where the claim is about the stratum itself. compared: which items are
+    compared, (n,), by default all; those whose error follows from the attribute by definition are
+    left out.
     """
 
     name: str
     sentence: str
     flags: Flags
     within_stratum: bool = True
+    compared: Flags | None = None
+
+    @property
+    def sides(self) -> tuple[Flags, Flags]:
+        """The compared items with the attribute and those without it, (n,) each."""
+        compared = np.ones_like(self.flags) if self.compared is None else self.compared
+        return self.flags & compared, ~self.flags & compared
 
 
 def compare(
@@ -60,7 +69,7 @@ def compare(
     values = np.asarray(errors, dtype=np.float64)
     members = [_find_strata(strata, hypothesis) for hypothesis in hypotheses]
     terms = [
-        _make_terms(values, hypothesis.flags, layers)
+        _make_terms(values, hypothesis, layers)
         for hypothesis, layers in zip(hypotheses, members, strict=True)
     ]
     sums = bootstrap_sums(np.hstack(terms), bootstrap=bootstrap, seed=seed, groups=groups)
@@ -91,7 +100,9 @@ def explain(index: int, hypotheses: Sequence[Hypothesis], tests: Sequence[Test])
     tests: of the `hypotheses`, in their order.
     """
     candidates = [
-        test for hypothesis, test in zip(hypotheses, tests, strict=True) if hypothesis.flags[index]
+        test
+        for hypothesis, test in zip(hypotheses, tests, strict=True)
+        if hypothesis.sides[0][index]
     ]
     return [test for test in rank_tests(candidates) if test["verdict"] == "supported"]
 
@@ -108,8 +119,7 @@ def rank_tests(tests: Sequence[Test]) -> list[Test]:
 
 def _describe_sides(errors: Floats, hypothesis: Hypothesis) -> Test:
     """Numbers of items and mean errors with and without an attribute; the rest is undefined."""
-    errors_with = errors[hypothesis.flags]
-    errors_without = errors[~hypothesis.flags]
+    errors_with, errors_without = (errors[side] for side in hypothesis.sides)
     return {
         "name": hypothesis.name,
         "sentence": hypothesis.sentence,
@@ -141,17 +151,16 @@ def _decide(tests: Sequence[Test], level: float) -> None:
 def _find_strata(strata: Column, hypothesis: Hypothesis) -> Flags:
     """Members of each stratum with enough items with and without the attribute, (s, n)."""
     keys = strata if hypothesis.within_stratum else np.zeros_like(strata)
-    flags = hypothesis.flags
-    members = np.stack([keys == key for key in np.unique(keys)])
-    counts = np.minimum((members & flags).sum(axis=1), (members & ~flags).sum(axis=1))
+    with_it, without = hypothesis.sides
+    members = np.stack([keys == key for key in np.unique(keys)]) & (with_it | without)
+    counts = np.minimum((members & with_it).sum(axis=1), (members & without).sum(axis=1))
     comparable: Flags = members[counts >= MIN_ITEMS]
     return comparable
 
 
-def _make_terms(errors: Floats, flags: Flags, strata: Flags) -> Floats:
+def _make_terms(errors: Floats, hypothesis: Hypothesis, strata: Flags) -> Floats:
     """Terms to resample, (n, 4 s): items and errors with the attribute, then without it."""
-    with_it = strata & flags
-    without = strata & ~flags
+    with_it, without = (strata & side for side in hypothesis.sides)
     terms = [with_it, with_it * errors, without, without * errors]
     return np.concatenate(terms, axis=0).T.astype(np.float64)
 

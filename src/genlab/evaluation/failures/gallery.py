@@ -27,7 +27,8 @@ from genlab.evaluation.reports import formats
 EVALUATE = "dvc repro evaluate"
 KEYS = {
     "grids": [
-        "predicted", "nats", "margins", "samples", "valid", "arc", "arc_tasks", "arc_predicted",
+        "predicted", "nats", "margins", "samples", "valid", "object_range", "arc", "arc_tasks",
+        "arc_predicted",
     ],
     "own_grids": ["predicted", "nats", "margins", "samples", "sample_errors", "sample_nearest"],
     "images": [

@@ -1,5 +1,7 @@
 """Hypotheses about what makes grids fail, and descriptions of the faults of invalid grids."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,17 @@ from genlab.grids.palette import COLOUR_NAMES
 from genlab.grids.parser import find_components
 from genlab.grids.shapes import KINDS, SHAPES, Grids
 
+SIZES = ("many_cells", "small_component", "thin_component", "sparse_component", "long_component")
+"""Hypotheses about the sizes of components."""
+
 
 def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
-    """Number of objects of each grid (n, h, w), and hypotheses about what makes a grid fail.
+    """Number of components of each grid (n, h, w), and hypotheses about what makes a grid fail.
 
-    More objects mean more of everything, so grids are compared at the same number of objects.
-    Attributes are measured on the connected components, so that they are defined for grids that do
-    not parse as well. A grid without a component has none of the attributes of size.
+    More components mean more of everything, so grids are compared at the same number of components.
+    Attributes are measured on the connected components, which are the objects of a valid grid, so
+    that they are defined for invalid grids as well. A grid without a component has none of the
+    attributes of size.
     """
     n = len(grids)
     components = find_components(grids)
@@ -43,22 +49,22 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     legal = components.legal
     gap = "with a single free cell between them are hard"
     flags: dict[str, tuple[str, Any]] = {
-        "many_objects": ("five or more objects are hard", count >= 5),
+        "many_components": ("five or more components are hard", count >= 5),
         "many_cells": (
             "more coloured cells than in three quarters of the grids are hard",
             coloured > np.quantile(coloured, 0.75),
         ),
-        "small_object": ("an object of four cells or fewer is hard", smallest["cells"] < 5),
-        "thin_object": ("a straight one-cell line is hard", smallest["thin"] == 1),
-        "sparse_object": (
-            "an object that fills less than half of its box is hard",
+        "small_component": ("a component of four cells or fewer is hard", smallest["cells"] < 5),
+        "thin_component": ("a component that is one cell wide is hard", smallest["thin"] == 1),
+        "sparse_component": (
+            "a component that fills less than half of its box is hard",
             smallest["fill"] < 0.5,
         ),
-        "long_object": ("an object of seven cells or longer is hard", largest["long"] >= 7),
-        "close_neighbours": (f"objects {gap}", close),
-        "close_same_colour": (f"objects of one colour {gap}", close_alike),
-        "close_colour_pair": (f"objects of two colours {gap}", close & ~close_alike),
-        "repeated_colour": ("two objects of one colour are hard", count > has.sum(axis=1)),
+        "long_component": ("a component of seven cells or longer is hard", largest["long"] >= 7),
+        "close_neighbours": (f"components {gap}", close),
+        "close_same_colour": (f"components of one colour {gap}", close_alike),
+        "close_colour_pair": (f"components of two colours {gap}", close & ~close_alike),
+        "repeated_colour": ("two components of one colour are hard", count > has.sum(axis=1)),
         "many_colours": ("four or more colours are hard", has.sum(axis=1) >= 4),
         "at_border": ("a coloured cell on the rim is hard", border.any(axis=(1, 2))),
     }
@@ -68,9 +74,44 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     for index, name in enumerate(COLOUR_NAMES[1:]):
         flags[f"colour_{name}"] = (f"{name} is hard", has[:, index])
     return count, [
-        Hypothesis(name, sentence, np.asarray(column), within_stratum=name != "many_objects")
+        Hypothesis(name, sentence, np.asarray(column), within_stratum=name != "many_components")
         for name, (sentence, column) in flags.items()
     ]
+
+
+def exclude_invalid_by_definition(
+    grids: Grids, hypotheses: Sequence[Hypothesis], object_range: tuple[int, int]
+) -> list[Hypothesis]:
+    """Restrict hypotheses about what makes grids invalid to grids that their attribute leaves open.
+
+    A grid is invalid by definition if its number of components lies outside `object_range`, both
+    ends included; such grids are left out of every comparison. So are, from comparisons by SIZES,
+    grids with a component of a height, width and number of cells that no shape has, and from
+    comparisons by colours, grids with a component of several colours.
+    """
+    n = len(grids)
+    components = find_components(grids)
+    objects = components.objects
+    count = np.bincount(objects["grid"], minlength=n)
+    in_range = (count >= object_range[0]) & (count <= object_range[1])
+
+    def holds_for_all(flags: Flags) -> Flags:
+        """Whether a flag of components, (m,), holds for all components of a grid, (n,)."""
+        return np.asarray(np.bincount(objects["grid"], weights=~flags, minlength=n) == 0)
+
+    legal_sizes = {(shape.height, shape.width, shape.cells) for shape in SHAPES}
+    sizes = objects[["height", "width", "cells"]].tolist()
+    labels = np.arange(1, len(objects) + 1)
+    highest = ndimage.maximum(grids, components.labels, labels) if len(objects) else labels
+    legal_size = holds_for_all(np.array([size in legal_sizes for size in sizes], dtype=np.bool_))
+    one_colour = holds_for_all(np.asarray(highest == objects["colour"]))
+
+    def select(name: str) -> Flags:
+        if name in SIZES:
+            return in_range & legal_size
+        return in_range & one_colour if "colour" in name else in_range
+
+    return [replace(hypothesis, compared=select(hypothesis.name)) for hypothesis in hypotheses]
 
 
 def kind_to_words(kind: str) -> str:

@@ -24,11 +24,12 @@ from genlab.evaluation.failures.error_analysis import (
 from genlab.evaluation.figures.boards import paint_grids
 from genlab.evaluation.metrics.fidelity import mse
 from genlab.evaluation.metrics.reconstruction import wrong_cells
+from genlab.grids.palette import PADDING
 from genlab.grids.parser import find_components
 
 Items = npt.NDArray[np.uint8]
 
-WRONG_COUNT = "no stray cell, but a number of objects that the data do not have"
+WRONG_COUNT = "a number of components that no valid grid has"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,30 +109,38 @@ def grid_sections(truth: Items, arrays: Mapping[str, Column], count: int) -> Sec
     return {"sample_": samples, "": arc, "margin_": _margin_section(truth, arrays, remaining)}
 
 
-def _sample_section(arrays: Mapping[str, Column], count: int) -> GallerySection:
+def _sample_section(arrays: Mapping[str, Column], items: int) -> GallerySection:
     """Invalid samples, with the faults of each."""
     samples = arrays["samples"]
     invalid = ~arrays["valid"]
     components = find_components(samples)
     stray = components.stray.sum(axis=(1, 2))
     valid_objects = np.bincount(components.legal["grid"], minlength=len(samples))
-    objects, hypotheses = of_grids.grid_hypotheses(samples)
+    count, hypotheses = of_grids.grid_hypotheses(samples)
     # Only a valid component has a kind.
     hypotheses = [
         hypothesis for hypothesis in hypotheses if not hypothesis.name.startswith("kind_")
     ]
+    low, high = arrays["object_range"].tolist()
+    hypotheses = of_grids.exclude_invalid_by_definition(samples, hypotheses, (low, high))
+
+    def describe_faults(index: int) -> dict[str, Any]:
+        in_range = low <= count[index] <= high
+        faults = of_grids.describe_faults(samples[index])
+        return {"faults": faults if in_range else [*faults, WRONG_COUNT]}
+
     return GallerySection(
         f"Invalid samples: {np.count_nonzero(invalid)} of {len(samples)}",
         "sample",
-        order=_spread(np.where(invalid, 1 + stray, 0), count),
+        order=_spread(np.where(invalid, 1 + stray, 0), items),
         scores={"stray cells": stray, "valid objects": valid_objects},
         pictures={"sample": samples},
         error_name="invalid",
         errors=invalid,
-        strata=objects,
+        strata=count,
         hypotheses=hypotheses,
         outlined={"sample": components.stray},
-        details=lambda index: {"faults": of_grids.describe_faults(samples[index]) or [WRONG_COUNT]},
+        details=describe_faults,
     )
 
 
@@ -140,7 +149,7 @@ def _arc_section(arrays: Mapping[str, Column], count: int) -> GallerySection:
     truth = arrays["arc"]
     predicted = arrays["arc_predicted"]
     wrong = wrong_cells(truth, predicted)
-    objects, hypotheses = of_grids.grid_hypotheses(truth)
+    components, hypotheses = of_grids.grid_hypotheses(truth)
     return GallerySection(
         f"ARC-AGI grids that are not exact: {np.count_nonzero(wrong)} of {len(truth)}",
         "ARC-AGI grid",
@@ -149,7 +158,7 @@ def _arc_section(arrays: Mapping[str, Column], count: int) -> GallerySection:
         pictures={"input": truth, "reconstruction": predicted},
         error_name="not exact",
         errors=wrong > 0,
-        strata=objects,
+        strata=components,
         hypotheses=hypotheses,
         groups=arrays["arc_tasks"],
         outlined={"reconstruction": truth != predicted},
@@ -162,6 +171,8 @@ def own_grid_sections(
     """Sections of test grids (n, h, w) with wrong cells, and of samples unlike training grids."""
     predicted = arrays["predicted"]
     wrong = wrong_cells(truth, predicted)
+    # A share, since larger grids have more cells that can be wrong.
+    wrong_share = wrong / (truth != PADDING).sum(axis=(1, 2))
     strata, hypotheses = of_own_grids.own_grid_hypotheses(truth)
     distances = arrays["sample_errors"]
     return {
@@ -171,8 +182,8 @@ def own_grid_sections(
             order=_spread(wrong, count),
             scores={"wrong cells": wrong, "nats": arrays["nats"]},
             pictures={"input": truth, "reconstruction": predicted},
-            error_name="wrong cells",
-            errors=wrong,
+            error_name="share of wrong cells",
+            errors=wrong_share,
             strata=strata,
             hypotheses=hypotheses,
             groups=tasks,

@@ -154,7 +154,8 @@ def main() -> None:
     st.subheader("The hypotheses and their evidence", anchor=False)
     st.caption(
         "Ratio of the error of items with the attribute to that of items without it, within the"
-        " same number of objects or the same class. Supported: significantly above 1; refuted:"
+        " same number of components or the same class; items whose error follows from the attribute"
+        " by definition are left out. Supported: significantly above 1; refuted:"
         " significantly below 1. At most 5 % of these decisions are expected to be wrong by chance."
     )
     frame.show_table(hypotheses, f"{len(hypotheses)} hypotheses about {sort}")
