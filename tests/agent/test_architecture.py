@@ -59,7 +59,7 @@ BROKEN: dict[str, tuple[list[Any], str]] = {
     "a lost batch": ([{"type": "Flatten", "start_dim": 0}], "batch of 7"),
     "too many layers": ([{"type": "Repeat", "times": 64, "layers": ["ReLU"] * 9}], "more than 400"),
     "a number too large": ([{"type": "Linear", "out_features": 10**9}], "is beyond"),
-    "a width in quotes": ([{**CONV, "out_channels": "8"}], "out_channels: '8' is not a whole"),
+    "a width of 1.5 in quotes": ([{**CONV, "out_channels": "1.5"}], "1.5 is not a whole"),
     "half a time": ([{"type": "Repeat", "times": 2.0, "layers": ["ReLU"]}], "number from 1 to 64"),
     "an object as argument": ([{**CONV, "padding": {"x": 1}}], r"layers\[0\]"),
     "no layers": ([], "layers is missing"),
@@ -99,6 +99,18 @@ def test_a_broken_config_is_refused_with_place_and_reason(name: str) -> None:
     with pytest.raises(GenlabError, match=r"^model_config\b") as caught:
         write_source(parse(layers), SHAPE, 10, "classify")
     caught.match(reason)
+
+
+def test_numbers_in_quotes_are_read_and_other_text_stays() -> None:
+    convolution = {"type": "Conv2d", "out_channels": "16", "kernel_size": "3", "padding": "same"}
+    layers = [convolution, {"type": "Dropout", "p": "1e-1"}]
+    config = parse_config({"layers": layers}, "classify")
+    assert config.layers == (
+        {"type": "Conv2d", "out_channels": 16, "kernel_size": 3, "padding": "same"},
+        {"type": "Dropout", "p": 0.1},
+    )
+    with pytest.raises(GenlabError, match=r"layers\[0\].p: nan is beyond"):
+        parse_config({"layers": [{"type": "Dropout", "p": "nan"}]}, "classify")
 
 
 def test_every_layer_of_torch_is_assembled_or_refused() -> None:

@@ -27,7 +27,16 @@ def test_an_empty_recipe_is_the_default_and_american_spelling_is_read() -> None:
     assert parse_training({"optimizer": "sgd"}).optimiser == "sgd"
 
 
+def test_numbers_in_quotes_are_read_as_language_models_write_them() -> None:
+    crop = {"type": "RandomErasing", "p": "1e-1"}
+    training = parse_training({"lr": "1e-3", "batch_size": "64", "augmentation": [crop]})
+    assert (training.lr, training.batch_size) == (0.001, 64)
+    assert training.augmentation[0]["p"] == 0.1
+
+
 @pytest.mark.parametrize(("raw", "reason"), [
+    ({"batch_size": "1e-3"}, "batch_size .*, got '1e-3'"),
+    ({"lr": "on"}, "lr .*, got 'on'"),
     ({"lr": 0}, "training: lr should be greater than 0, got 0"),
     ({"lrr": 1}, "did you mean lr"),
     ({"optimiser": "lion"}, "optimiser"),

@@ -404,6 +404,35 @@ def test_a_fault_of_the_file_is_one_line_with_its_place(old: str, new: str, name
         read_tools(path)
 
 
+def test_a_number_may_have_an_exponent_and_text_may_look_like_a_switch() -> None:
+    path = Path("tools.yaml")
+    path.write_text(
+        f"{GOOD}    cost: 1e-3\n    title: on\n    options: {{upscale: off, level: 010}}\n"
+    )
+    [tool] = read_tools(path)
+    assert (tool.cost, tool.title) == (0.001, "on")
+    assert tool.model_dump()["options"] == {"upscale": "off", "level": 10}
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("cost: '1e-3'", "without quotes"),
+        ("concurrency: '2'", "without quotes"),
+        ("title: 12", "in quotes"),
+        ("version: 2026-01-31", "in quotes"),
+        ("title: true", "in quotes"),
+    ],
+)
+def test_a_value_with_quotes_too_many_or_too_few_is_refused_with_the_fix(
+    line: str, fix: str
+) -> None:
+    path = Path("tools.yaml")
+    path.write_text(f"{GOOD}    {line}\n")
+    with refused(path, line.partition(":")[0], fix):
+        read_tools(path)
+
+
 PASTED = "words-of-a-key"
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
-from ruamel.yaml import YAML
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator.datasets import Data, DataSplit
 from genlab.agent.evaluator.judge import ModelJudge
 from genlab.agent.evaluator.results import EvaluationError
+from genlab.core.config_yaml import parse_config
 
 SETS = Path(__file__).resolve().parents[1] / "agent" / "sets"
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -30,7 +30,7 @@ class Model(nn.Module):
 
 def read_set(name: str) -> list[dict[str, Any]]:
     """The entries of a test set."""
-    return list(YAML(typ="safe").load((SETS / f"{name}.yaml").read_text(encoding="utf-8")))
+    return list(parse_config((SETS / f"{name}.yaml").read_text(encoding="utf-8")))
 
 
 def cases(name: str, quick: tuple[str, ...]) -> list[Any]:

@@ -9,9 +9,8 @@
 A workspace is never an out of the pipeline: DVC deletes outs before a stage starts.
 """
 
-import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -21,7 +20,6 @@ from typing import Any
 
 from filelock import BaseFileLock, FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
-from ruamel.yaml import YAML
 
 from genlab.agent.goals.goal import Goal
 from genlab.core.errors import GenlabError
@@ -189,10 +187,3 @@ def read_key(root: Path) -> str:
 def _read_project(root: Path) -> dict[str, Any]:
     fix = "genlab agent --fresh"
     return dict(read_json(root / PROJECT, producer_command=fix, kind=KIND))
-
-
-def to_yaml(value: Mapping[str, Any]) -> str:
-    """Write plain values as YAML in block style."""
-    text = io.StringIO()
-    YAML().dump(dict(value), text)
-    return text.getvalue()

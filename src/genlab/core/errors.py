@@ -8,6 +8,8 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,9 +96,21 @@ def list_violations(
         elif rule["type"] == "value_error":  # a rule of ours over several fields of a section
             line = f"{key}.{line}" if key else line
         else:
-            line = f"{line if key in line else f'{key}: {line}'}, got {rule['input']!r}"
+            quotes = _correct_quotes(rule["type"], rule["input"])
+            line = f"{line if key in line else f'{key}: {line}'}, got {rule['input']!r}{quotes}"
         violations.append((key, line))
     return violations
+
+
+def _correct_quotes(rule: str, value: object) -> str:
+    """Return the fix for a scalar of YAML or JSON that has quotes too many, or too few; or ""."""
+    if rule in ("int_type", "float_type") and isinstance(value, str):
+        with suppress(ValueError):
+            float(value)
+            return "; write it without quotes"
+    if rule == "string_type" and isinstance(value, (bool, int, float, date)):
+        return "; put it in quotes"
+    return ""
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

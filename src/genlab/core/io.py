@@ -7,7 +7,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -101,14 +101,16 @@ def read_json(path: str | Path, *, producer_command: str, kind: str | None = Non
     return value
 
 
-def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML mapping from a file that git tracks. Raises a `GenlabError` of one line.
+def parse_as_dvc(text: str) -> Any:
+    """Parse YAML 1.2 with ruamel.yaml, as DVC parses params.yaml. A duplicate key is an error."""
+    return YAML(typ="safe", pure=True).load(text)
 
-    A duplicate key is an error.
-    """
+
+def read_yaml(path: str | Path, parse: Callable[[str], Any] = parse_as_dvc) -> dict[str, Any]:
+    """Read a YAML mapping from a file that git tracks. Raises a `GenlabError` of one line."""
     restore = f"git checkout -- {path}"
     try:
-        values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
+        values = parse(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise GenlabError(
             f"{path} is missing; run from the repository's root, or restore it with: {restore}",

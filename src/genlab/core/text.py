@@ -1,7 +1,8 @@
-"""Text to show: answers of endpoints and output of generated code made safe, lists shortened."""
+"""Text to show, made safe and shortened, and text that states a number."""
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 # Complete sequences of ECMA-48, so that no remainder such as "[31m" is left.
@@ -44,3 +45,16 @@ def join_first(names: Iterable[str], most: int = 3) -> str:
     names = list(names)
     text = ", ".join(names[:most])
     return f"{text} and {len(names) - most:,} more" if len(names) > most else text
+
+
+def read_number(value: Any) -> Any:
+    """Convert text such as "1e-3" to the number that it states; other values stay as they are.
+
+    Language models put numbers in quotes, and PyYAML by itself reads 1e-3 as text.
+    """
+    if not isinstance(value, str):
+        return value
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(value)
+    return value

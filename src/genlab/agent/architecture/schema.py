@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
+from genlab.core.text import read_number
 
 Layer = dict[str, Any]
 """`type` and the arguments of a layer."""
@@ -160,6 +161,7 @@ def _read_layer(layer: Layer, where: str, depth: int) -> Layer:
         return layer
     layer = {key: value for key, value in layer.items() if key not in UNUSED}
     allowed = BLOCKS.get(kind) or tuple(layer_arguments(kind))
+    layer = {key: read_number(value) for key, value in layer.items()}
     for key, value in layer.items():
         if key not in ("type", *allowed):
             listed = ", ".join(allowed) or "none"

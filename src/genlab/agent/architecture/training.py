@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
+from genlab.core.text import read_number
 
 # Transforms of torchvision.transforms.v2 that keep the shape of an image and need no label.
 TRANSFORMS = (
@@ -70,13 +71,17 @@ class Training(BaseModel):
 
     @field_validator("augmentation")
     @classmethod
-    def _check_names(cls, value: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    def _read_transforms(cls, value: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        """Check names, and read arguments such as "1e-3" as numbers."""
         for transform in value:
             name = str(transform.get("type"))
             if name not in TRANSFORMS:
                 hint = did_you_mean(name, (*TRANSFORMS, "mixup"))
                 raise ValueError(f"holds {name!r}, no transform that keeps an image's shape{hint}")
-        return value
+        return tuple(
+            {key: read_number(argument) for key, argument in transform.items()}
+            for transform in value
+        )
 
 
 def recipe_schema(task: str, *, small: bool = False) -> dict[str, Any]:

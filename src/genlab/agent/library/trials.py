@@ -22,7 +22,7 @@ from genlab.agent.library.modules import Module
 from genlab.agent.library.toolbox import Toolbox
 from genlab.agent.library.training_pool import TrainedSeed, TrainingKey
 from genlab.agent.registry import CODE, CONFIG_FILE, SUMMARY, WEIGHTS, Attempt, Registry
-from genlab.agent.workspace import to_yaml
+from genlab.core.config_yaml import format_config
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json, write_text
 
@@ -271,7 +271,7 @@ class Trial:
         with registry.lock():  # or a run that starts would remove the folder as half written
             folder = workspace.create_run_folder()
             design = {"model_config": config, "training": training}
-            write_text(folder / CONFIG_FILE, to_yaml(design))
+            write_text(folder / CONFIG_FILE, format_config(design))
             write_text(folder / CODE, self.source)
             write_json(folder / SUMMARY, summary.model_dump(mode="json"))
             attempt = Attempt(

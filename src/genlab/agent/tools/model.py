@@ -9,7 +9,8 @@ from genlab.agent.architecture.schema import parse_config
 from genlab.agent.library import modules
 from genlab.agent.library.toolbox import current_toolbox
 from genlab.agent.tools.files import read_file, resolve_writable
-from genlab.agent.workspace import CONFIG, MODEL, to_yaml
+from genlab.agent.workspace import CONFIG, MODEL
+from genlab.core.config_yaml import format_config
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
 
@@ -28,7 +29,7 @@ def pytorch_model_assembler(model_config: dict[str, Any], output_script_path: st
     module = modules.assemble(toolbox, parse_config(model_config, toolbox.goal.task))
     write_text(path, module.source)
     if path == toolbox.workspace.root.resolve() / MODEL:
-        write_text(toolbox.workspace.root / CONFIG, to_yaml({"model_config": module.config}))
+        write_text(toolbox.workspace.root / CONFIG, format_config({"model_config": module.config}))
 
 
 def pytorch_model_summary(

@@ -26,8 +26,8 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from genlab.benchmark.cases.photographs import read_photograph, same_shape, upright_size
+from genlab.core.config_yaml import read_config
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
-from genlab.core.io import read_yaml
 from genlab.core.paths import match_disk_names, resolve_beside
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def load_case(folder: Path) -> Case:
     if not path.exists():
         raise GenlabError(f"{path} is missing; restore a shipped case with: git checkout -- cases")
     try:
-        case = Case.model_validate(read_yaml(path), context=folder)
+        case = Case.model_validate(read_config(path), context=folder)
     except ValidationError as error:
         raise to_genlab_error(error, path, Case.model_fields) from error
     for image in (*case.avatars.values(), *filter(None, [case.ideal])):

@@ -1,7 +1,6 @@
 """Write, name and delete the folders of cases."""
 
 import hashlib
-import io
 import re
 import shutil
 import tempfile
@@ -12,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from ruamel.yaml import YAML
 
 from genlab.benchmark.cases import CASE_FILE, Case, Region, Source, Swap, load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face
 from genlab.benchmark.scoring.persons import order_persons
 from genlab.benchmark.store.schema import now
+from genlab.core.config_yaml import format_config
 from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, write_text
 
@@ -79,10 +78,7 @@ def write_case(
         old = Path(temporary) / "old"
         for key, image in images.items():
             _write_image(new / files[key], image)
-        text = io.StringIO(HEAD)
-        text.seek(0, io.SEEK_END)
-        YAML().dump(content, text)
-        write_text(new / CASE_FILE, text.getvalue())
+        write_text(new / CASE_FILE, HEAD + format_config(content))
         load_case(new)
         if folder.exists():
             folder.rename(old)

@@ -21,8 +21,9 @@ from genlab.benchmark.plugins.openai_images import DALLE3, GPT, OpenAITool
 from genlab.benchmark.store.schema import Contender
 from genlab.benchmark.tools.controls import CONTROLS
 from genlab.benchmark.tools.local import LOCAL
+from genlab.core.config_yaml import read_config
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
-from genlab.core.io import read_yaml, write_text
+from genlab.core.io import write_text
 from genlab.llm.redaction import redact
 
 GROUP = "genlab.image_tools"
@@ -148,7 +149,7 @@ def read_tools(path: Path) -> list[ConfiguredTool]:
     if not path.exists():
         raise GenlabError(f"{path} is missing; write a sample with: {INIT}", path=path)
     try:
-        return [*ToolsFile.model_validate(read_yaml(path), context=path.parent).tools]
+        return [*ToolsFile.model_validate(read_config(path), context=path.parent).tools]
     except (ValidationError, GenlabError) as error:
         keys = {field.alias or key for kind in KINDS for key, field in kind.model_fields.items()}
         fault = error if isinstance(error, GenlabError) else to_genlab_error(error, path, keys)
