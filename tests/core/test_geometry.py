@@ -61,6 +61,22 @@ def test_what_does_not_fit_is_refused(
     assert says in str(error.value)
 
 
+@pytest.mark.parametrize("symmetries", ["flips", "all"])
+def test_symmetries_that_weights_of_kinds_break_are_refused(symmetries: str) -> None:
+    grids = {**tiny.values()["grids"], "kinds": {"line_vertical": 0.5}}
+    changes = {"grids": grids, "arc_grids": {"symmetries": symmetries}}
+    with refused(
+        "symmetries must be none or colours",
+        "line_horizontal (1) than for line_vertical (0.5)",
+        f"got {symmetries}",
+        key="symmetries",
+    ):
+        tiny.params(**changes)
+    assert tiny.params(**{**changes, "arc_grids": {"symmetries": "colours"}})
+    grids["kinds"] = {"line_vertical": 0.5, "line_horizontal": 0.5, "plus": 2.0}
+    assert tiny.params(**changes)
+
+
 def test_grids_may_have_fewer_latents_than_patches_under_the_standard_prior() -> None:
     _build(_params("arc_grids", latent_dim=8, prior="standard"), "arc_grids")
 

@@ -64,6 +64,18 @@ def test_networks_have_the_promised_shapes_and_a_gradient_for_every_weight(
     )
 
 
+@torch.no_grad()
+def test_without_latent_context_z_changes_nothing_and_costs_nothing() -> None:
+    model = tiny.image_model(latent_context=False, prior="standard", causal_channels=4)
+    x = torch.from_numpy(tiny.images(3).transpose(0, 3, 1, 2).copy())
+    first, second = torch.randn(2, 3, model.architecture.latent_dim)
+    for plain, other in zip(model.decode(first), model.decode(second), strict=True):
+        assert torch.equal(plain, other)
+    nll, kl = model.elbo_terms(x, first)
+    assert not kl.any()
+    assert len(nll.unique()) == 3
+
+
 def test_the_log_variance_is_bounded_and_starts_at_the_given_value() -> None:
     low, high = LOG_VAR_RANGE
     log_var = bound_log_var(torch.tensor([-1e30, -1e4, -3.0, 0.0, 3.0, 1e4, 1e30]), -5.6)

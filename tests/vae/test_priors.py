@@ -81,21 +81,33 @@ def test_a_token_is_scored_by_the_tokens_before_it_alone_and_by_all_of_them(
 
 @pytest.mark.parametrize("name", LEARNED)
 @torch.no_grad()
-def test_the_score_is_the_term_of_one_class_and_so_a_lower_bound(name: str) -> None:
+def test_the_log_probability_sums_over_classes_and_training_takes_one_of_them(name: str) -> None:
     prior = _prior(name, 16, 16)
     z = _z(50, 16)
     classes = prior.global_class(z)
     assert classes.unique().numel() > 2
     shares = torch.log_softmax(prior.class_logits, 0)
-    log_prob = prior.token_log_prob(z)
+    bound = prior.bound_token_log_prob(z)
     within = prior.class_log_prob(z, classes)
-    torch.testing.assert_close(log_prob[:, 0], within[:, 0] + shares[classes])
-    torch.testing.assert_close(log_prob[:, 1:], within[:, 1:])
+    torch.testing.assert_close(bound[:, 0], within[:, 0] + shares[classes])
+    torch.testing.assert_close(bound[:, 1:], within[:, 1:])
     terms = [
         prior.class_log_prob(z, torch.full((50,), c)).sum(1) + shares[c]
         for c in range(prior.CLASSES)
     ]
-    assert (torch.logsumexp(torch.stack(terms), 0) >= log_prob.sum(1)).all()
+    log_prob = torch.logsumexp(torch.stack(terms), 0)
+    torch.testing.assert_close(prior.token_log_prob(z).sum(1), log_prob)
+    assert (log_prob > bound.sum(1)).all()
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@torch.no_grad()
+def test_the_log_probability_of_a_token_depends_on_earlier_tokens_alone(name: str) -> None:
+    prior = _prior(name, 16, 16)
+    z = _z(5, 16)
+    changed = z.clone()
+    changed[:, 9:] = _z(5, 7, seed=2)
+    torch.testing.assert_close(prior.token_log_prob(z)[:, :9], prior.token_log_prob(changed)[:, :9])
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -114,16 +126,14 @@ def test_sampling_token_by_token_sees_what_the_parallel_pass_sees(name: str, hea
 
 @pytest.mark.parametrize("name", LEARNED)
 @torch.no_grad()
-def test_samples_follow_the_density_of_their_class(name: str) -> None:
+def test_samples_follow_the_density(name: str) -> None:
     # E_{z ~ p}[q(z) / p(z)] = 1 for a q inside p: only where sample and density are of one p.
     prior = _prior(name, 4, 4, size=0.15).float()
-    prior.class_logits.copy_(torch.nn.functional.one_hot(torch.tensor(5), prior.CLASSES) * 50.0)
     if isinstance(prior, CodebookPrior):
         prior.variances.fill_(1.0)
     z = prior.sample(20_000, tiny.generator(3))
     log_q = Normal(z.mean(0), 0.6).log_prob(z).sum(1)
-    log_p = prior.class_log_prob(z, torch.full((len(z),), 5)).sum(1)
-    ratio = (log_q - log_p).exp()
+    ratio = (log_q - prior.token_log_prob(z).sum(1)).exp()
     error = float(ratio.std()) / math.sqrt(len(z))
     assert error < 0.1
     assert float(ratio.mean()) == pytest.approx(1.0, abs=5 * error)
@@ -136,7 +146,7 @@ def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
 ) -> None:
     prior = _prior(name, 9, 9, heads=heads)
     z = _z(40, 9)
-    prior.token_log_prob(z).sum().backward()
+    prior.bound_token_log_prob(z).sum().backward()
     unreached = [n for n, p in prior.named_parameters() if p.grad is None or not p.grad.any()]
     assert unreached == []
     mean = _z(2, 9, 2).requires_grad_()
@@ -144,6 +154,6 @@ def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
     noise = _z(2, 9, 4)
 
     def kl(mean: Tensor, log_var: Tensor) -> Tensor:
-        return prior.token_kl(mean, log_var, mean + (0.5 * log_var).exp() * noise)
+        return prior.bound_token_kl(mean, log_var, mean + (0.5 * log_var).exp() * noise)
 
     assert torch.autograd.gradcheck(kl, (mean, log_var))

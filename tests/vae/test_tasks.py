@@ -69,11 +69,11 @@ def test_focal_loss_and_class_weights_fade_as_beta_grows() -> None:
 def test_grids_are_corrupted_at_any_beta_and_images_never(beta: float) -> None:
     x = torch.from_numpy(GRIDS)
     generator = torch.Generator().manual_seed(0)
-    corrupted, clean = _grid_task(beta_max=beta, corruption=1.0).augment(x, generator)
+    corrupted, clean = _grid_task(beta_max=beta, corruption=1.0).augment(x, False, generator)
     assert float((corrupted != x).flatten(1).any(1).float().mean()) > 0.95
     assert not clean.any()
     images = _rgb_task().load_batch(torch.arange(4))
-    same, clean = _rgb_task().augment(images, generator)
+    same, clean = _rgb_task().augment(images, False, generator)
     assert torch.equal(same, images)
     assert clean.all()
 

@@ -51,6 +51,11 @@ class FlatParams(Section):
         description="Channels of the causal head; 0 = none.",
         json_schema_extra=neutral(0),
     )
+    latent_context: bool = Field(
+        True,  # so that a params.yaml that is older than this key can be read
+        description="Whether p(x|z) depends on z; a baseline of the causal head does without.",
+        json_schema_extra=neutral(True),
+    )
 
     epochs: int = Field(ge=1, le=100_000, description="Maximum number of epochs.")
     samples_per_epoch: int = Field(ge=1, le=10**9, description="Training items per epoch.")
@@ -133,6 +138,11 @@ class FlatParams(Section):
         description="Fraction of training grids that are corrupted.",
         json_schema_extra=neutral(0.0),
     )
+    symmetries: Literal["none", "flips", "colours", "all"] = Field(
+        "none",  # so that a params.yaml that is older than this key can be read
+        description="Symmetries that training grids are transformed by at random.",
+        json_schema_extra=neutral("none"),
+    )
 
     wandb: bool = Field(description="Whether to mirror logs to Weights & Biases.")
     bootstrap: int = Field(ge=100, le=100_000, description="Bootstrap resamples per interval.")
@@ -146,6 +156,8 @@ class FlatParams(Section):
         if self.prior_heads and self.prior_width % self.prior_heads:
             rule = f"0 or a divisor of prior_width, {self.prior_width}"
             raise ValueError(f"prior_heads must be {rule}, got {self.prior_heads}")
+        if not self.latent_context and self.prior != "standard":
+            raise ValueError(f"latent_context: false needs prior standard, got {self.prior}")
         return self
 
 

@@ -1,4 +1,4 @@
-"""Check that the shapes and the likelihood of params fit a dataset's items."""
+"""Check that shapes, likelihood and symmetries of params fit a dataset's items."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from genlab.core.errors import GenlabError
 from genlab.core.params.catalogue import Dataset
 from genlab.core.params.flat import FlatParams
+from genlab.core.params.sections import GridParams
+
+MIRRORED_KINDS = (
+    ("line_horizontal", "line_vertical"),
+    ("line_diagonal", "line_antidiagonal"),
+)
 
 
 def check_shapes(params: FlatParams, dataset: Dataset, source: str) -> None:
@@ -21,6 +27,26 @@ def check_shapes(params: FlatParams, dataset: Dataset, source: str) -> None:
     key, rule = violation
     value = getattr(params, key)
     raise GenlabError(f"{source}: {key} must {rule}, got {value} (for {dataset.name})", key=key)
+
+
+def check_symmetries(params: FlatParams, grids: GridParams, source: str) -> None:
+    """Raise a `GenlabError` of one line if weights of kinds break the symmetries of `params`.
+
+    A reflection in the diagonal turns horizontal into vertical lines, one in a row turns diagonals
+    into antidiagonals; every other kind of object has all eight symmetries of the square. Colours
+    have equal weights always.
+    """
+    if params.symmetries not in ("flips", "all"):
+        return
+    weights = grids.weights
+    for first, second in MIRRORED_KINDS:
+        if weights[first] != weights[second]:
+            raise GenlabError(
+                f"{source}: symmetries must be none or colours where grids.kinds has other weights"
+                f" for {first} ({weights[first]:g}) than for {second} ({weights[second]:g}), got"
+                f" {params.symmetries}",
+                key="symmetries",
+            )
 
 
 def _find_violations(params: FlatParams, dataset: Dataset) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.params.catalogue import PUBLISHED, Dataset, join_names
 from genlab.core.params.flat import SECTION_KEYS, TRAINING_KEYS, FlatParams
-from genlab.core.params.geometry import check_shapes
+from genlab.core.params.geometry import check_shapes, check_symmetries
 from genlab.core.params.sections import (
     AgentParams,
     BenchmarkParams,
@@ -177,12 +177,14 @@ SECTION_FIELDS = tuple(key for model in SECTION_MODELS for key in model.model_fi
 UNUSED_BY_GRIDS = (
     "likelihood_components",
     "causal_channels",
+    "latent_context",
     "auxiliary",
     "image_samples",
     "extractor_examples",
 )
 UNUSED_BY_IMAGES = (
-    "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "samples",
+    "raw", "download", "focal_gamma", "class_balance_exponent", "corruption", "symmetries",
+    "samples",
 )  # fmt: skip
 JUDGE_KEYS = ("extractor_examples",)
 # Keys of section agent beside the goal: what random search depends on, and what its stages read.
@@ -209,7 +211,10 @@ def merge(values: Mapping[str, Any], dataset: Dataset, source: str) -> Params:
                 key=f"{name}.{key}",
             )
         merged |= section
-    return validate(merged, f"{source} (for {dataset.name})")
+    params = validate(merged, f"{source} (for {dataset.name})")
+    if dataset.name == "arc_grids":
+        check_symmetries(params, params.grids, source)
+    return params
 
 
 def validate(values: Mapping[str, Any], source: str) -> Params:

@@ -41,7 +41,7 @@ class Architecture:
     """Everything that determines the shapes of the weights; stored in the checkpoint.
 
     size: side of an item. classes: number of values of a cell or pixel. channels: of a pixel, 0 for
-    grids.
+    grids. latent_context: whether p(x|z) depends on z.
     """
 
     size: int
@@ -59,6 +59,7 @@ class Architecture:
     likelihood_components: int
     causal_channels: int
     prior_heads: int
+    latent_context: bool = True
 
     @property
     def tokens(self) -> int:
@@ -79,7 +80,9 @@ class VAE(nn.Module):
 
     Cells, pixels and latents are summed over; nothing is averaged. q(z|x) = N(mean, diag(var)).
     The KL is closed form for p = N(0, I); for a learned prior it is the unbiased one-sample
-    estimate log q(z|x) - log p(z). The negative ELBO stays above the entropy of the data.
+    estimate log q(z|x) - log p(z), where p(z) sums over all global classes. Training bounds the
+    KL from above by one class (`Prior.bound_token_kl`). The negative ELBO stays above the entropy
+    of the data.
     """
 
     def __init__(self, architecture: Architecture) -> None:
@@ -114,8 +117,12 @@ class VAE(nn.Module):
     def encode(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Compute mean and log variance of q(z|x), each (batch, latent_dim).
 
-        The networks' input is pixel levels on [-1, 1], or the colours of grids one-hot.
+        Without `latent_context` it is N(0, I), so that the KL is 0. The networks' input is pixel
+        levels on [-1, 1], or the colours of grids one-hot.
         """
+        if not self.architecture.latent_context:
+            mean = torch.zeros(len(x), self.architecture.latent_dim, device=x.device)
+            return mean, torch.zeros_like(mean)
         if self.architecture.channels:
             mean, raw = self.encoder(2 * to_unit(x) - 1)
             return mean.float(), bound_log_var(raw.float(), IMAGE_LOG_VAR_START)
@@ -129,6 +136,8 @@ class VAE(nn.Module):
         Parameters: (batch, outputs, size, size), logits for grids. Context: (batch,
         causal_channels, size, size), with 0 channels where there is no causal head.
         """
+        if not self.architecture.latent_context:
+            z = torch.zeros_like(z)
         parameters, context = self.decoder(z)
         return parameters.float(), context.float()
 

@@ -1,8 +1,9 @@
-"""Seeded order and corruption of the training items."""
+"""Seeded order, symmetries and corruption of the training items."""
 
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -24,6 +25,36 @@ def shuffle_rows(seed: int, count: int, start: int, length: int) -> npt.NDArray[
     ]
     begin = start - first * count
     return np.concatenate(passes)[begin : begin + length]
+
+
+def transform(x: Tensor, symmetries: str, classes: int, generator: torch.Generator) -> Tensor:
+    """Apply to each grid a random symmetry of the distribution of grids.
+
+    symmetries: `flips` (the eight rotations and reflections of the square), `colours`
+    (permutations of all colours but black, which is 0), `all` (both) or `none`, which returns x
+    itself. x: (batch, size, size).
+    """
+    if symmetries in ("flips", "all"):
+        x = _flip(x, generator)
+    if symmetries in ("colours", "all"):
+        x = _permute_colours(x, classes, generator)
+    return x
+
+
+def _flip(x: Tensor, generator: torch.Generator) -> Tensor:
+    """Reflect each grid at random in the middle row, the middle column and the main diagonal."""
+    choices = torch.rand(3, len(x), 1, 1, generator=generator, device=x.device) < 0.5
+    upside_down, mirrored, transposed = choices
+    x = torch.where(upside_down, x.flip(1), x)
+    x = torch.where(mirrored, x.flip(2), x)
+    return torch.where(transposed, x.transpose(1, 2), x)
+
+
+def _permute_colours(x: Tensor, classes: int, generator: torch.Generator) -> Tensor:
+    """Permute the colours of each grid at random; black stays black."""
+    order = torch.rand(len(x), classes - 1, generator=generator, device=x.device).argsort(1)
+    palette = F.pad(order + 1, (1, 0))
+    return palette.gather(1, x.flatten(1).long()).view_as(x)
 
 
 def corrupt(

@@ -19,7 +19,7 @@ from genlab.core.io import atomic_write, read_json, write_bytes, write_json
 from genlab.vae.models.vae import VAE, Architecture, Items
 
 FORMAT = "genlab.vae"
-VERSION = 5
+VERSION = 6
 HEADER = "genlab"
 CHECKPOINTS = Path("data/checkpoints")
 CHECKPOINT = "model.safetensors"

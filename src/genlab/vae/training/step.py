@@ -98,9 +98,7 @@ class TrainingStep:
         Returns the losses in nats per item, `gradient_norm` before clipping, and `skipped`, all of
         shape () on the device; losses of a skipped step are 0.
         """
-        clean = torch.ones(len(x), device=self.device)
-        if not self.prior_alone:
-            x, clean = self.task.augment(x, generator)
+        x, clean = self.task.augment(x, self.prior_alone, generator)
         shape = (len(x), self.params.latent_dim)
         noise = torch.randn(shape, generator=generator, device=self.device)
         terms = self.accumulate(MicroBatch(x, noise, clean), beta)
@@ -206,7 +204,7 @@ class TrainingStep:
 
     def item_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         """KL(q(z|x) || p(z)) of each item in nats, under the prior of this phase: (batch,)."""
-        return self.prior_of(self.model).token_kl(mean, log_var, z).sum(1)
+        return self.prior_of(self.model).bound_token_kl(mean, log_var, z).sum(1)
 
     def prior_of(self, model: VAE) -> Prior:
         """Return the prior that the KL is computed to in this phase."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from genlab.core.params import Params
 from genlab.distributions.likelihoods import LEVELS
 from genlab.vae.models.vae import VAE, Architecture, Decoded, Items
-from genlab.vae.training.batches import corrupt
+from genlab.vae.training.batches import corrupt, transform
 from genlab.vae.training.objective import balance_classes, focal_nll
 
 CPU = torch.device("cpu")
@@ -57,8 +57,14 @@ class Task(ABC):
             items = torch.from_numpy(self.items[rows.numpy()])
         return items.permute(0, 3, 1, 2) if items.ndim == 4 else items
 
-    def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Corrupt items where the params ask for it; also returns 1 for each unchanged item."""
+    def augment(
+        self, x: Tensor, prior_alone: bool, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Transform and corrupt items where the params ask for it.
+
+        prior_alone: whether encoder and decoder are frozen, so that no corrupted item is of use.
+        Returns the items, and 1 for each that is not corrupted, else 0: (batch,).
+        """
         return x, torch.ones(len(x), device=x.device)
 
 
@@ -79,8 +85,12 @@ class GridTask(Task):
         weights = balance_classes(counts / counts.sum(), params.class_balance_exponent)
         self.weights = weights.to(device) ** self.fade
 
-    def augment(self, x: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return corrupt(x, self.params.corruption, self.architecture.classes, generator)
+    def augment(
+        self, x: Tensor, prior_alone: bool, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        classes = self.architecture.classes
+        x = transform(x, self.params.symmetries, classes, generator)
+        return corrupt(x, 0.0 if prior_alone else self.params.corruption, classes, generator)
 
     def cost_terms(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> dict[str, Tensor]:
         """The negative log-likelihood, or in its place the focal loss where beta_max is below 1."""

@@ -193,7 +193,7 @@ class Trainer:
             nll = -model.log_likelihood(decoded, x)
             terms = self.task.cost_terms(model, decoded, x, nll)
             means = {name: term.mean() for name, term in terms.items()}
-            kl = self.step.prior_of(model).token_kl(mean, log_var, z).sum(1).mean()
+            kl = self.step.prior_of(model).bound_token_kl(mean, log_var, z).sum(1).mean()
             means["kl_loss"] = combine_terms(torch.zeros_like(kl), kl, beta, free_nats)
             loss = torch.stack([*means.values()]).sum()
             row = torch.stack([loss, nll.mean(), kl, *means.values()])

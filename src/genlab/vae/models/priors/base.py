@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,18 @@ from torch import Tensor, nn
 
 from genlab.distributions.gaussian import kl_standard_normal, normal_log_prob
 from genlab.vae.models.layers import TokenLinear
+
+
+class ReadTokens(NamedTuple):
+    """Tokens of codes as the network reads them, before a class is chosen.
+
+    values: (batch, tokens, d), tokens or their component densities. context: (batch, tokens,
+    width), features of the tokens before each. occupied: (batch, tokens), see `_embed`.
+    """
+
+    values: Tensor
+    context: Tensor
+    occupied: Tensor
 
 
 class GatedMLP(nn.Module):
@@ -88,16 +100,35 @@ class Prior(nn.Module, ABC):
 
     @abstractmethod
     def token_log_prob(self, z: Tensor) -> Tensor:
-        """Compute log p of each token in nats: (batch, latent_dim) -> (batch, tokens)."""
+        """Compute log p(z_t | z_<t) of each token in nats: (batch, latent_dim) -> (batch, tokens).
+
+        The sum over tokens is log p(z).
+        """
+
+    def bound_token_log_prob(self, z: Tensor) -> Tensor:
+        """Compute a lower bound of log p(z) that is cheap to train on: (batch, tokens), nats.
+
+        The sum over tokens is the bound.
+        """
+        return self.token_log_prob(z)
 
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draw z ~ p(z): (count, latent_dim)."""
 
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
-        """Estimate KL(q(z|x) || p(z)) of each token in nats at z ~ q(z|x): (batch, tokens)."""
-        log_q = normal_log_prob(z, mean, log_var).view(len(z), self.tokens, -1).sum(2)
-        return log_q - self.token_log_prob(z)
+        """Estimate KL(q(z|x) || p(z)) of each token in nats at z ~ q(z|x): (batch, tokens).
+
+        The sum over tokens is unbiased.
+        """
+        return self._token_log_q(mean, log_var, z) - self.token_log_prob(z)
+
+    def bound_token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
+        """The same with `bound_token_log_prob`; its sum is at least the KL on average."""
+        return self._token_log_q(mean, log_var, z) - self.bound_token_log_prob(z)
+
+    def _token_log_q(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
+        return normal_log_prob(z, mean, log_var).view(len(z), self.tokens, -1).sum(2)
 
     def init_from_codes(self, mean: Tensor, log_var: Tensor, seed: int) -> None:
         """Initialize from the codes N(mean, exp(log_var)) of items, each (n, latent_dim)."""
@@ -123,6 +154,9 @@ class StandardPrior(Prior):
     def token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
         return kl_standard_normal(mean, log_var)
 
+    def bound_token_kl(self, mean: Tensor, log_var: Tensor, z: Tensor) -> Tensor:
+        return kl_standard_normal(mean, log_var)
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.randn(count, self.tokens, generator=generator)
 
@@ -133,9 +167,13 @@ class LearnedPrior(Prior):
     The tokens lie on a square and are read row by row. Two causal windows, applied one after the
     other, show each token its neighbours; running sums of `COUNTERS` features show it all earlier
     tokens, and so does attention if it has heads. The first tokens of very different items may look
-    alike, so one of `CLASSES` global classes c is drawn first. z determines its class c(z), and
-    scoring takes only that term of p(z) = sum_c p(c) p(z | c): log p(c(z)) + log p(z | c(z)) <=
-    log p(z), so that the ELBO stays a lower bound.
+    alike, so one of `CLASSES` global classes c is drawn first:
+
+        p(z) = sum_c p(c) prod_t p(z_t | z_<t, c)
+
+    `token_log_prob` sums over all classes. z determines its class c(z), and training takes only the
+    term of that class, log p(c(z)) + log p(z | c(z)) <= log p(z), which needs one pass in place of
+    `CLASSES` (`bound_token_log_prob`).
 
     A subclass makes its own parameters, then the shared ones by `_make_network`.
     latent_dim must be a multiple of tokens, and tokens a square; raises ValueError otherwise.
@@ -207,39 +245,64 @@ class LearnedPrior(Prior):
         windows = padded.unfold(0, reach + 1, 1).unfold(1, 2 * reach + 1, 1)
         return windows.reshape(self.tokens, -1)[:, : 2 * reach * (reach + 1)]
 
-    def _network(self, inputs: Tensor, early: Tensor | None, late: Tensor | None) -> Tensor:
-        """Compute the output at every token from the tokens before it: (batch, tokens, outputs).
+    def _read_context(self, inputs: Tensor) -> Tensor:
+        """Compute features of the tokens before each token: (batch, tokens, width).
 
-        inputs: (batch, tokens, inputs). early, late: added before the first and the second
-        blocks, broadcastable to (batch, tokens, width).
+        inputs: (batch, tokens, inputs). The features do not depend on the class.
         """
-        h = self._over_windows(self.read, inputs) + self.position
-        h = self.first(h if early is None else h + early)
+        h = self.first(self._over_windows(self.read, inputs) + self.position)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
-        h = h + self._over_windows(self.reread, self.summary(h)) + self.recount(counted)
-        out: Tensor = self.head(self.norm(self.second(h if late is None else h + late)))
+        return h + self._over_windows(self.reread, self.summary(h)) + self.recount(counted)
+
+    def _predict(self, context: Tensor, condition: Tensor) -> Tensor:
+        """Compute the network's output at every token: (batch, tokens, outputs).
+
+        condition: from `_condition`, broadcastable to context (batch, tokens, width).
+        """
+        out: Tensor = self.head(self.norm(self.second(context + condition)))
         return out.to(self.position.dtype)
 
     def token_log_prob(self, z: Tensor) -> Tensor:
-        """log p(z_t | z_<t, c(z)) in nats, with log p(c(z)) in the first token: (batch, tokens)."""
-        classes = self.global_class(z)
-        return self._add_class(self.class_log_prob(z, classes), classes)
+        tokens = self._read_tokens(z)
+        joint = []
+        for c, class_log_prob in enumerate(self.class_shares()):
+            classes = torch.full((len(z),), c, device=z.device)
+            joint.append(self._score(tokens, classes).cumsum(1) + class_log_prob)
+        # log p(z_1, ..., z_t), whose differences are the tokens' log p(z_t | z_<t)
+        prefixes = torch.logsumexp(torch.stack(joint), dim=0)
+        return prefixes - F.pad(prefixes[:, :-1], (1, 0))
 
-    def _add_class(self, within: Tensor, classes: Tensor) -> Tensor:
-        """Add log p(c) to the first token of log p(z_t | z_<t, c), (batch, tokens)."""
+    def bound_token_log_prob(self, z: Tensor) -> Tensor:
+        """log p(z_t | z_<t, c(z)) in nats, with log p(c(z)) in the first token: (batch, tokens)."""
+        tokens = self._read_tokens(z)
+        classes = self._find_class(z, tokens)
         class_log_prob = self.class_shares()[classes]
+        within = self._score(tokens, classes)
         return within + F.pad(class_log_prob[:, None], (0, self.tokens - 1))
+
+    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
+        """Compute log p(z_t | z_<t, c) in nats for classes c (batch,): (batch, tokens)."""
+        return self._score(self._read_tokens(z), classes)
 
     def class_shares(self) -> Tensor:
         """log p(c) of each class: (CLASSES,), nats."""
         return F.log_softmax(self.class_logits, dim=0)
 
-    @abstractmethod
+    @torch.no_grad()
     def global_class(self, z: Tensor) -> Tensor:
         """Find the class c(z): (batch, latent_dim) -> (batch,)."""
+        return self._find_class(z, self._read_tokens(z))
 
     @abstractmethod
-    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
+    def _read_tokens(self, z: Tensor) -> ReadTokens:
+        """Compute what the scores of all classes have in common."""
+
+    @abstractmethod
+    def _find_class(self, z: Tensor, tokens: ReadTokens) -> Tensor:
+        """Find the class c(z): (batch,)."""
+
+    @abstractmethod
+    def _score(self, tokens: ReadTokens, classes: Tensor) -> Tensor:
         """Compute log p(z_t | z_<t, c) in nats for classes c (batch,): (batch, tokens)."""
 
     @torch.no_grad()
@@ -259,34 +322,29 @@ class LearnedPrior(Prior):
             if isinstance(layer, CausalAttention)
         }
         for t, window in enumerate(self._window_tokens()):  # -1 is the last row
-            early, late = self._conditions(classes, occupied, slice(t, t + 1))
-            h = self.read(inputs[:, window].flatten(1)) + self.position[t]
-            h = self.first(h if early is None else h + early[:, 0])
+            h = self.first(self.read(inputs[:, window].flatten(1)) + self.position[t])
             counted = counted + self.counters(h).relu()
             summaries[:, t] = self.summary(h)
             h = h + self.reread(summaries[:, window].flatten(1))
             h = h + self.recount(counted / self.divisor[t])
-            h = h if late is None else h + late[:, 0]
+            h = h + self._condition(classes, occupied, slice(t, t + 1))[:, 0]
             for layer in self.second:
                 h = layer.step(h, caches[layer], t) if layer in caches else layer(h)
             z[:, t] = self._sample_token(self.head(self.norm(h)), generator)
             inputs[:, t], occupied[:, t] = self._embed(z[:, t])
         return z[:, :-1].flatten(1)
 
-    def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor | None:
-        """Draw global classes: (count,) integers, or None where there are none yet."""
+    def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw global classes: (count,) integers."""
         weights = self.class_logits.softmax(0).cpu()
         drawn = torch.multinomial(weights, count, replacement=True, generator=generator)
         return drawn.to(self.position.device)
 
     @abstractmethod
-    def _conditions(
-        self, classes: Tensor | None, occupied: Tensor, tokens: slice
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Compute what is added before the first and the second blocks.
+    def _condition(self, classes: Tensor, occupied: Tensor, tokens: slice) -> Tensor:
+        """Compute what is added before the second blocks, (batch or 1, tokens or 1, width).
 
-        Each is (batch, tokens, width) or None. occupied: (batch, tokens), as `_embed` returns it.
-        tokens: which tokens to compute it for.
+        occupied: (batch, tokens), as `_embed` returns it. tokens: which tokens to compute it for.
         """
 
     @abstractmethod

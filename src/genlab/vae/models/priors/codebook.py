@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
-from genlab.vae.models.priors.base import LearnedPrior, sample_component
+from genlab.vae.models.priors.base import LearnedPrior, ReadTokens, sample_component
 
 # log variance of the posterior: bounded so that no exponential overflows, and from below (a
 # standard deviation of 0.018) so that the densities the KL compares stay within float32.
@@ -159,32 +159,19 @@ class CodebookPrior(LearnedPrior):
         constant = (self.means.square() * precision + self.variances.log() + LOG_TWO_PI).sum(1)
         return quadratic - 0.5 * constant + self.inactive
 
-    def token_log_prob(self, z: Tensor) -> Tensor:
-        density = self._densities(z)  # once, for the class and for the tokens
-        classes = self._class_of(density)
-        return self._add_class(self._score(density, classes), classes)
-
-    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
-        return self._score(self._densities(z), classes)
-
-    @torch.no_grad()
-    def global_class(self, z: Tensor) -> Tensor:
-        """Find the class c(z) by the number of occupied tokens: (batch, latent_dim) -> (batch,)."""
-        return self._class_of(self._densities(z))
-
-    def _densities(self, z: Tensor) -> Tensor:
-        """`component_log_prob` of all tokens: (batch, tokens, components)."""
-        return self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
-
-    def _class_of(self, density: Tensor) -> Tensor:
-        occupied = (density.argmax(-1) != self.background).sum(1)
-        return torch.bucketize(occupied.to(self.class_edges.dtype), self.class_edges)
-
-    def _score(self, density: Tensor, classes: Tensor) -> Tensor:
+    def _read_tokens(self, z: Tensor) -> ReadTokens:
+        density = self.component_log_prob(z.view(len(z), self.tokens, self.token_dim))
         inputs, occupied = self._read(density)
-        conditions = self._conditions(classes, occupied, slice(None))
-        logits = self.inactive + self._network(inputs, *conditions)
-        return log_sum_exp(F.log_softmax(logits, dim=-1) + density)
+        return ReadTokens(density, self._read_context(inputs), occupied)
+
+    def _find_class(self, z: Tensor, tokens: ReadTokens) -> Tensor:
+        """Find the class by the number of occupied tokens."""
+        return torch.bucketize(tokens.occupied.sum(1).to(self.class_edges.dtype), self.class_edges)
+
+    def _score(self, tokens: ReadTokens, classes: Tensor) -> Tensor:
+        condition = self._condition(classes, tokens.occupied, slice(None))
+        logits = self.inactive + self._predict(tokens.context, condition)
+        return log_sum_exp(F.log_softmax(logits, dim=-1) + tokens.values)
 
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
         return self._read(self.component_log_prob(z))
@@ -198,9 +185,7 @@ class CodebookPrior(LearnedPrior):
         noise = torch.randn(len(out), self.token_dim, generator=generator).to(out.device)
         return self.means[chosen] + self.variances[chosen].sqrt() * noise
 
-    def _conditions(
-        self, classes: Tensor | None, occupied: Tensor, tokens: slice
-    ) -> tuple[None, Tensor]:
+    def _condition(self, classes: Tensor, occupied: Tensor, tokens: slice) -> Tensor:
         """Embed the class and two counts before each token: occupied ones, and new beginnings.
 
         An occupied token begins something new if no neighbour before it is occupied.
@@ -215,8 +200,7 @@ class CodebookPrior(LearnedPrior):
         # F.embedding: its backward pass takes two thirds of the time of an index's
         counts = F.embedding(occupied_before, self.occupied)
         counts = counts + F.embedding(begun_before, self.begun)
-        assert classes is not None
-        return None, counts + F.embedding(classes, self.class_embedding)[:, None]
+        return counts + F.embedding(classes, self.class_embedding)[:, None]
 
 
 def log_sum_exp(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
-from genlab.vae.models.priors.base import LearnedPrior, sample_component
+from genlab.vae.models.priors.base import LearnedPrior, ReadTokens, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
 HEAD_SCALE = 0.3  # factor on the head's weights, so that mixtures start broad and similar
@@ -71,24 +71,28 @@ class MixtureDensityPrior(LearnedPrior):
         self.class_logits.copy_((shares / shares.sum()).clamp_min(MIN_CLASS_SHARE).log())
         self.initialized.fill_(True)
 
-    @torch.no_grad()
-    def global_class(self, z: Tensor) -> Tensor:
-        return torch.cdist(z, self.centres).argmin(1)
+    def token_log_prob(self, z: Tensor) -> Tensor:
+        return super().token_log_prob(z) if self.initialized else self.bound_token_log_prob(z)
 
     def class_shares(self) -> Tensor:
         return torch.where(self.initialized, super().class_shares(), 0.0)
 
-    def class_log_prob(self, z: Tensor, classes: Tensor) -> Tensor:
+    def _read_tokens(self, z: Tensor) -> ReadTokens:
         tokens, occupied = self._embed(z.view(len(z), self.tokens, self.token_dim))
-        conditions = self._conditions(classes, occupied, slice(None))
-        logits, means, log_std = self._mixture(self._network(tokens, *conditions))
-        deviation = (tokens[:, :, None] - means) * (-log_std).exp()
+        return ReadTokens(tokens, self._read_context(tokens), occupied)
+
+    @torch.no_grad()
+    def _find_class(self, z: Tensor, tokens: ReadTokens) -> Tensor:
+        """Find the nearest cluster."""
+        return torch.cdist(z, self.centres).argmin(1)
+
+    def _score(self, tokens: ReadTokens, classes: Tensor) -> Tensor:
+        condition = self._condition(classes, tokens.occupied, slice(None))
+        logits, means, log_std = self._mixture(self._predict(tokens.context, condition))
+        deviation = (tokens.values[:, :, None] - means) * (-log_std).exp()
         density = -0.5 * deviation.square().sum(-1) - log_std.sum(-1)
         mixed = torch.logsumexp(F.log_softmax(logits, dim=-1) + density, dim=-1)
         return mixed - 0.5 * self.token_dim * LOG_TWO_PI
-
-    def _sample_classes(self, count: int, generator: torch.Generator) -> Tensor | None:
-        return super()._sample_classes(count, generator) if self.initialized else None
 
     def _sample_token(self, out: Tensor, generator: torch.Generator) -> Tensor:
         logits, means, log_std = self._mixture(out)
@@ -101,13 +105,9 @@ class MixtureDensityPrior(LearnedPrior):
     def _embed(self, z: Tensor) -> tuple[Tensor, Tensor]:
         return z, torch.zeros(z.shape[:-1], dtype=torch.bool, device=z.device)
 
-    def _conditions(
-        self, classes: Tensor | None, occupied: Tensor, tokens: slice
-    ) -> tuple[Tensor | None, None]:
-        if classes is None:
-            return None, None
+    def _condition(self, classes: Tensor, occupied: Tensor, tokens: slice) -> Tensor:
         embedding = torch.where(self.initialized, self.class_embedding, 0.0)
-        return F.embedding(classes, embedding)[:, None], None
+        return F.embedding(classes, embedding)[:, None]
 
     def _mixture(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Split into logits (..., k), means and log standard deviations (..., k, token_dim)."""
