@@ -63,7 +63,7 @@ def count_passes(key: str, check: Callable[[Any], tuple[bool, str]], *names: str
         passed += success
         label = entry.get("name") or entry["goal"]
         print(f"{label}: {'passed' if success else 'NOT PASSED'}: {outcome}", flush=True)
-    return Result.rate(key, passed, len(entries))
+    return Result.share(key, passed, len(entries))
 
 
 @contextmanager
@@ -106,7 +106,10 @@ def agent_modules() -> Iterator[Result]:
 
 @benchmark("agent.generative.cheats")
 def agent_cheats() -> Iterator[Result]:
-    """Judge generative modules that cheat: each fails, or gets no better number than it earns."""
+    """Count the modules that gain something by cheating, of a list that we wrote.
+
+    Each has to fail, or to get no better number than it earns.
+    """
     with open_judge("generate") as judge:
 
         def catch(module: dict[str, Any]) -> tuple[bool, str]:
@@ -116,7 +119,8 @@ def agent_cheats() -> Iterator[Result]:
             caught |= bool(bits >= module.get("bits_at_least", np.inf))
             return caught, failure or f"{bits:.3f} bits per dimension"
 
-        yield count_passes("agent.generative.cheats", catch, "cheats")
+        caught = count_passes("agent.generative.cheats", catch, "cheats")
+        yield replace(caught, value=float(round(caught.n * (1 - caught.value))))
 
 
 @benchmark("agent.generative.bits_per_dim_error")
@@ -170,7 +174,7 @@ def agent_inputs() -> Iterator[Result]:
         subprocess.run(command, cwd=ROOT, stdout=sys.stderr)
         (suite,) = ElementTree.parse(report).getroot()  # noqa: S314 - our own file
     count, *wrong = (int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped"))
-    yield Result.rate("agent.inputs", count - sum(wrong), count)
+    yield Result.share("agent.inputs", count - sum(wrong), count)
 
 
 @benchmark("agent.real_servers")
@@ -183,7 +187,7 @@ def agent_real_servers() -> Iterator[Result]:
         passed += all(end["honest"] for end in ends)
         for end in ends:
             print(f"{name}: {'passed' if end['honest'] else 'NOT PASSED'}: {end['ended']}")
-    yield Result.rate("agent.real_servers", passed, len(SERVERS))
+    yield Result.share("agent.real_servers", passed, len(SERVERS))
 
 
 def agent_settings(seed: int = 0, text: str = "", **changes: Any) -> Settings:
@@ -219,6 +223,7 @@ def complete(settings: Settings, workspaces: Path, name: str) -> RunRecord:
     "agent.goal_rate.search",
     "agent.goal_rate.embedded",
     "agent.goal_rate.expert_minus_search",
+    "agent.goal_rate.embedded_minus_search",
 )
 def agent_goal_rate(
     seeds: Annotated[int, typer.Option(min=1, max=10, help="Number of runs, one per seed.")] = 10,
@@ -241,6 +246,8 @@ def agent_goal_rate(
     embedded = complete_all("embedded", backend="embedded", compare_with_search=False)
     by_embedded = sum(record.find_first_met(record.attempts) is not None for record in embedded)
     yield Result.rate("agent.goal_rate.embedded", by_embedded, seeds, used_seeds)
+    key = "agent.goal_rate.embedded_minus_search"
+    yield Result.rate_difference(key, (by_embedded, seeds), (by_search, seeds), used_seeds)
 
 
 def run_briefly(answer: Callable[[Request], Reply], **changes: Any) -> list[Attempt]:
@@ -265,7 +272,7 @@ def agent_starved() -> Iterator[Result]:
     """Share of attempts that the language model plans when it spends tokens on reasoning first."""
     attempts = run_briefly(starve)
     planned = sum(attempt.origin == "llm" for attempt in attempts)
-    yield Result.rate("agent.starved", planned, len(attempts))
+    yield Result.share("agent.starved", planned, len(attempts))
 
 
 @benchmark("agent.overhead_s")

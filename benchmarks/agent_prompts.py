@@ -102,4 +102,4 @@ def agent_prompts() -> Iterator[Result]:
                 print(f"{mode}, question {number}: {', '.join(missing)}", flush=True)
             stated[True] += len(facts) - len(missing)
             stated[False] += len(missing)
-    yield Result.rate("agent.prompt_facts", stated[True], stated.total())
+    yield Result.share("agent.prompt_facts", stated[True], stated.total())

@@ -63,8 +63,13 @@ class Result:
     details: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
+    def share(cls, key: str, hits: int, n: int) -> Result:
+        """A share of a list that its author chose: no sample, and so without an interval."""
+        return cls(key, hits / n, None, n)
+
+    @classmethod
     def rate(cls, key: str, hits: int, n: int, seeds: Sequence[int] = (0,)) -> Result:
-        """A rate with Wilson's interval."""
+        """A rate over random runs or items, with Wilson's interval."""
         interval = wilson_interval(hits, n)
         return cls(key, hits / n, (interval["low"], interval["high"]), n, seeds)
 

@@ -117,5 +117,5 @@ def swap_formats() -> Iterator[Result]:
         results.export_results(first, out["results"])
         table = pd.read_csv(out["results"])
         equal["results"] = list(table.image_sha256) == [item.image_sha256 for item in first.items()]
-        yield Result.rate("swap.formats", sum(equal.values()), len(equal))
+        yield Result.share("swap.formats", sum(equal.values()), len(equal))
         print({name: ok for name, ok in equal.items() if not ok} or "all equal")

@@ -5,8 +5,8 @@ template for the three most similar others in turn; eight pictures of each pair 
 untouched, wrong person, pasted rectangle, local swap, the same blurred in three strengths, and
 warped by triangles. Of the 28 pairs of the eight 14 are ordered beyond dispute (`ORDERS`); a tie is
 wrong, a picture without a score is below every score, and two such pictures are no pair. The
-interval is Student's over the seven persons; `by_person` holds the rate of each with Wilson's
-interval, `by_photograph` that of each of the two photographs.
+interval is Student's over the seven persons; `by_person` holds the rate of each, `by_photograph`
+that of each of the two photographs.
 
 `swap.headroom.*`: ground-truth cases (`swap_photographs`), whose ideal result is a photograph.
 Means over the cases of CALIBRATION: `ideal` is the minimum over the ideal and the degraded ideals
@@ -167,10 +167,10 @@ def swap_ordered() -> Iterator[Result]:
     """Measure how often the score orders a better and a worse picture."""
     with tempfile.TemporaryDirectory() as folder:
         held = ordered(find_persons(CASES), Path(folder))
-    by_person = {}
-    for person, values in held.items():
-        result = Result.rate(person, sum(values), len(values))
-        by_person[person] = {"n": result.n, "value": result.value, "interval": result.interval}
+    by_person = {
+        person: {"n": len(values), "value": sum(values) / len(values)}
+        for person, values in held.items()
+    }
     n = sum(map(len, held.values()))
     rate = sum(map(sum, held.values())) / n
     details = {"by_person": by_person, "by_photograph": photograph_rates(held)}

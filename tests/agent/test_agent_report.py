@@ -8,7 +8,7 @@ import pytest
 from agent_runs import EVIL, GOAL, attempt, write_attempts
 
 from genlab.agent import report
-from genlab.agent.record import compare_with_search, read_run
+from genlab.agent.record import compare_with_search, describe_comparison, read_run
 from genlab.agent.workspace import SEARCH, Workspace, create_project
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
@@ -51,8 +51,12 @@ def test_search_is_compared_at_equally_many_attempts(workspace: Workspace) -> No
     write_attempts(search, attempt(3, 0.8, 0.7))
     report.write(workspace)
     text = (workspace.experiments / report.MARKDOWN).read_text()
-    assert "Search made the same number of attempts, 3," in text
-    assert read_run(workspace).comparison is not None
+    run = read_run(workspace)
+    assert run.comparison is not None
+    assert run.comparison_sentence in text.replace("\\", "")
+    assert run.comparison_sentence in run.statement
+    assert "planner openai, m; " in run.statement
+    assert report.summarise(run)["statement"] == run.statement
 
 
 def test_words_of_a_model_have_no_effect(workspace: Workspace) -> None:
@@ -101,4 +105,9 @@ def test_the_best_so_far_passes_over_failures() -> None:
 def test_the_comparison_says_what_its_interval_allows(
     run: list[float], search: list[float], words: str
 ) -> None:
-    assert words in compare_with_search(run, search, higher=True)["conclusion"]
+    comparison = compare_with_search(run, search, higher=True)
+    assert words in comparison["conclusion"]
+    sentence = describe_comparison(comparison, "accuracy")
+    low, high = comparison["low"], comparison["high"]
+    assert ("within noise" in sentence) == (low is not None and low <= 0 <= high)
+    assert ("interval" in sentence.partition("(")[0]) == (low is not None)

