@@ -250,7 +250,7 @@ class LearnedPrior(Prior):
 
         inputs: (batch, tokens, inputs). The features do not depend on the class.
         """
-        h = self.first(self._over_windows(self.read, inputs) + self.position)
+        h: Tensor = self.first(self._over_windows(self.read, inputs) + self.position)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
         return h + self._over_windows(self.reread, self.summary(h)) + self.recount(counted)
 
