@@ -250,9 +250,11 @@ class LearnedPrior(Prior):
 
         inputs: (batch, tokens, inputs). The features do not depend on the class.
         """
-        h: Tensor = self.first(self._over_windows(self.read, inputs) + self.position)
+        h = self.first(self._over_windows(self.read, inputs) + self.position)
         counted = torch.cumsum(self.counters(h).relu(), dim=1) * self.divisor.reciprocal()
-        return h + self._over_windows(self.reread, self.summary(h)) + self.recount(counted)
+        further = self._over_windows(self.reread, self.summary(h))
+        context: Tensor = h + further + self.recount(counted)
+        return context
 
     def _predict(self, context: Tensor, condition: Tensor) -> Tensor:
         """Compute the network's output at every token: (batch, tokens, outputs).
@@ -269,7 +271,7 @@ class LearnedPrior(Prior):
             classes = torch.full((len(z),), c, device=z.device)
             joint.append(self._score(tokens, classes).cumsum(1) + class_log_prob)
         # log p(z_1, ..., z_t), whose differences are the tokens' log p(z_t | z_<t)
-        prefixes = torch.logsumexp(torch.stack(joint), dim=0)
+        prefixes: Tensor = torch.stack(joint).logsumexp(0)
         return prefixes - F.pad(prefixes[:, :-1], (1, 0))
 
     def bound_token_log_prob(self, z: Tensor) -> Tensor:
