@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -88,11 +89,39 @@ def test_a_repository_without_a_commit_is_one_line(tmp_path: Path) -> None:
     assert error.value.fix == "git commit"
 
 
-def test_the_mirror_is_named_after_beta() -> None:
-    assert run_name(0.0) == "simplified-dataset-beta0-capacity-validation"
-    assert run_name(1.0) == "simplified-dataset-beta1"
-    assert run_tags(0.0) == ["simplified-dataset", "capacity-validation", "beta-disabled"]
-    assert run_tags(0.5) == ["simplified-dataset", "capacity-validation"]
+def _config(beta_max: float) -> dict[str, Any]:
+    return {"beta_max": beta_max, "prior": "autoregressive", "seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "beta_max", "name", "tags"),
+    [
+        (
+            "arc_grids",
+            0.0,
+            "simplified-dataset-beta0-capacity-validation",
+            ["simplified-dataset", "capacity-validation", "beta-disabled"],
+        ),
+        (
+            "arc_grids",
+            0.5,
+            "arc_grids-autoregressive-beta0.5-seed3",
+            ["arc_grids", "prior-autoregressive", "beta-0.5"],
+        ),
+        (
+            "fashion_mnist",
+            0.0,
+            "fashion_mnist-autoregressive-beta0-seed3",
+            ["fashion_mnist", "prior-autoregressive", "beta-0"],
+        ),
+    ],
+)
+def test_the_capacity_run_of_grids_alone_has_the_specified_name_and_tags(
+    dataset: str, beta_max: float, name: str, tags: list[str]
+) -> None:
+    config = _config(beta_max)
+    assert run_name(dataset, config) == name
+    assert run_tags(dataset, config) == tags
 
 
 def test_a_mirror_that_is_not_installed_is_one_line(
@@ -100,17 +129,17 @@ def test_a_mirror_that_is_not_installed_is_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(GenlabError) as error:
-        WandbMirror("arc_grids", 1.0, {}, tmp_path)
+        WandbMirror("arc_grids", _config(1.0), tmp_path)
     assert error.value.key == "wandb"
 
 
 @pytest.mark.skipif(find_spec("wandb") is None, reason="the extra wandb is not installed")
 def test_the_mirror_works_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_MODE", raising=False)  # offline is the default of genlab itself
-    mirror = WandbMirror("arc_grids", 0.0, {"beta_max": 0.0}, tmp_path / "runs")
+    mirror = WandbMirror("arc_grids", _config(0.0), tmp_path / "runs")
     assert mirror.run.settings.mode == "offline"
     assert mirror.run.name == "simplified-dataset-beta0-capacity-validation"
-    assert set(mirror.run.tags) == set(run_tags(0.0))
+    assert set(mirror.run.tags) == set(run_tags("arc_grids", _config(0.0)))
     _run(Tracker(tmp_path / "making"), range(1))
     with Tracker(tmp_path / "making", mirror, start_epoch=1) as tracker:
         _run(tracker, range(1, 3))

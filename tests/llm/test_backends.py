@@ -111,7 +111,10 @@ def test_backends_are_described() -> None:
     assert describe_backend(agent({"model": "scripted"}, backend="openai")).endswith(scripted)
     for transcript in EXAMPLES.glob("*.jsonl"):
         replay = agent(backend="replay", transcript=str(transcript))
-        assert describe_backend(replay) == f"replay of {transcript.name}: recorded answers of {scripted}"
+        assert (
+            describe_backend(replay)
+            == f"replay of {transcript.name}: recorded answers of {scripted}"
+        )
     assert not writes_code(agent(backend="embedded"))
     assert writes_code(agent(backend="embedded", gguf="my.gguf"))
 

@@ -12,6 +12,7 @@ import tiny
 from genlab.core.errors import GenlabError
 from genlab.core.io import sha256
 from genlab.core.params import Params
+from genlab.core.tracking import run_name
 from genlab.datasets.arc_grids import name_data_file
 from genlab.datasets.generating import generate
 from genlab.datasets.manifests import MANIFEST_FILE
@@ -135,7 +136,9 @@ def test_a_mirror_gets_every_epoch_and_is_closed_when_the_run_fails(
     monkeypatch.setattr(run, "WandbMirror", mirror)
     with pytest.raises(tiny.Killed):
         _train(tiny.params(wandb=True, beta_max=0.0, beta_schedule="constant"), data)
-    assert mirror.call_args.args[:2] == ("arc_grids", 0.0)
+    dataset, config = mirror.call_args.args
+    assert (dataset, config["beta_max"]) == ("arc_grids", 0.0)
+    assert run_name(dataset, config) == "simplified-dataset-beta0-capacity-validation"
     for epoch, logged in enumerate(mirror.return_value.log.call_args_list, 1):
         assert logged.args[0] == epoch
         assert {"train/kl_divergence", "per_class_accuracy/0"} <= set(logged.args[1])

@@ -18,6 +18,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, read_json, write_json
 
 HISTORY_KIND = "training history"
+CAPACITY_DATASET = "arc_grids"
 
 
 class Tracker:
@@ -115,10 +116,12 @@ class WandbMirror:
 
     It works offline, in `folder`, unless `WANDB_MODE` is set: nothing leaves the machine until the
     user runs `wandb sync`. Raises a `GenlabError` if wandb is not installed.
+
+    config: the run's params by name, `beta_max`, `prior` and `seed` among them.
     """
 
     def __init__(
-        self, dataset: str, beta_max: float, config: Mapping[str, Any], folder: str | Path = "runs"
+        self, dataset: str, config: Mapping[str, Any], folder: str | Path = "runs"
     ) -> None:
         try:
             import wandb
@@ -131,8 +134,8 @@ class WandbMirror:
         Path(folder).mkdir(parents=True, exist_ok=True)
         self.run = wandb.init(
             project=f"genlab-{dataset}",
-            name=run_name(beta_max),
-            tags=run_tags(beta_max),
+            name=run_name(dataset, config),
+            tags=run_tags(dataset, config),
             config=dict(config),
             dir=str(folder),
             mode=None if "WANDB_MODE" in os.environ else "offline",
@@ -149,13 +152,20 @@ class WandbMirror:
         self.run.log({f"images/{name}": self._wandb.Image(str(path))}, commit=False)
 
 
-def run_name(beta_max: float) -> str:
-    """Return the name of a mirrored run."""
-    suffix = "-capacity-validation" if beta_max == 0 else ""
-    return f"simplified-dataset-beta{beta_max:g}{suffix}"
+def run_name(dataset: str, config: Mapping[str, Any]) -> str:
+    """Return the name of a mirrored run; that of a capacity run is specified."""
+    if is_capacity_run(dataset, config):
+        return "simplified-dataset-beta0-capacity-validation"
+    return f"{dataset}-{config['prior']}-beta{config['beta_max']:g}-seed{config['seed']}"
 
 
-def run_tags(beta_max: float) -> list[str]:
-    """Return the tags of a mirrored run."""
-    tags = ["simplified-dataset", "capacity-validation"]
-    return [*tags, "beta-disabled"] if beta_max == 0 else tags
+def run_tags(dataset: str, config: Mapping[str, Any]) -> list[str]:
+    """Return the tags of a mirrored run; those of a capacity run are specified."""
+    if is_capacity_run(dataset, config):
+        return ["simplified-dataset", "capacity-validation", "beta-disabled"]
+    return [dataset, f"prior-{config['prior']}", f"beta-{config['beta_max']:g}"]
+
+
+def is_capacity_run(dataset: str, config: Mapping[str, Any]) -> bool:
+    """Whether a run measures what the code of generated grids can hold: its KL is switched off."""
+    return dataset == CAPACITY_DATASET and config["beta_max"] == 0

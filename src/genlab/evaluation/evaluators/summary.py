@@ -62,7 +62,11 @@ class ImageSummary(Summary):
     """Test split of the images; samples are those of the sampler selected on validation."""
 
     bits_per_dim: float = Field(description="−ELBO per pixel and channel, in bits.")
-    ssim: float = Field(le=1, description="Structural similarity of reconstructions, mean.")
+    ssim: float = Field(
+        le=1,
+        description="Structural similarity of reconstructions, mean, by scikit-image, over the"
+        " positions of the window inside the image.",
+    )
     psnr: float = Field(description="Peak signal-to-noise ratio of reconstructions, mean, in dB.")
     kl_nats: float = Field(description="KL divergence of posterior and prior, nats per image.")
     relative_frechet: float = Field(

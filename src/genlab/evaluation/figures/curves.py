@@ -73,8 +73,8 @@ def draw_training_curves(
             else:
                 _set_scale(axes, np.concatenate([series[name] for name in names]))
             for event, epoch in (marks or {}).items():
-                label = event if axes is column[0] else None
-                axes.axvline(epoch, color=MUTED, label=label, **MARK_STYLES[event])
+                legend_entry = event if axes is column[0] else None
+                axes.axvline(epoch, color=MUTED, label=legend_entry, **MARK_STYLES[event])
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
 

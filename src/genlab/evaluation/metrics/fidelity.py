@@ -38,11 +38,12 @@ def psnr(errors: npt.ArrayLike) -> Floats:
 
 
 def ssim(truth: Images, predicted: Images) -> Floats:
-    """Structural similarity of each image (Wang et al. 2004), averaged over channels.
+    """Structural similarity (Wang et al. 2004) of each image, by scikit-image, mean of channels.
 
     The settings are those of the paper: an 11 x 11 Gaussian window of sigma 1.5, population
     covariance, K1 = 0.01 and K2 = 0.03, range 255, and an average over the positions where the
-    window lies inside the image.
+    window lies inside the image. torchmetrics (1.9) reflects the image at its rim and averages over
+    all positions, and so has other values for the same pairs.
 
     truth, predicted: (n, h, w, c) uint8, sides at least 11. Returns (n,), 1 for equal images.
     """

@@ -59,7 +59,7 @@ def train_dataset(
         trainer.run(lambda *_: None)
         return None
     config = {name: getattr(params, name) for name in TRAINING_KEYS}
-    mirror = WandbMirror(dataset.name, params.beta_max, config) if params.wandb else None
+    mirror = WandbMirror(dataset.name, config) if params.wandb else None
     resumed = trainer.progress.epoch
     with Tracker(unfinished, mirror, start_epoch=resumed + 1 if resumed else 0) as tracker:
 

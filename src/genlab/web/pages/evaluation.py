@@ -24,6 +24,11 @@ Row = dict[str, Any]
 
 ROOT = Path()
 SHOWN = 24  # samples
+SAMPLERS_NOTE = (
+    "`ancestral` is the model's own distribution: p(z), and p(x|z) at temperature 1. `rejection`"
+    " keeps the share `acceptance rate` of its draws of `prior`."
+)
+SSIM_NOTE = "SSIM is scikit-image's, over the positions of the window inside the image."
 # The most important numbers by family of datasets: of the model, and of the picked sampler.
 NUMBERS = {
     "grids": ("pixel_accuracy", "exact_grid_accuracy", "neg_elbo_nats",
@@ -97,7 +102,7 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
 
 
 def compare_samplers(root: Path, dataset: str) -> list[Row]:
-    """Make the table of samplers, with every number that has an interval."""
+    """Make the table of samplers: numbers that have an interval, and the acceptance rate."""
     rows = []
     with open_json(root / "results" / dataset / "metrics.json") as metrics:
         for name, sampler in metrics["samplers"].items():
@@ -105,6 +110,8 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
             for key in sorted(sampler["intervals"]):
                 value, interval = _format_metric(sampler, key)
                 row[key] = f"{value} ({interval})"
+            if "acceptance_rate" in sampler:
+                row["acceptance_rate"] = format_number(sampler["acceptance_rate"])
             rows.append(row)
     return rows
 
@@ -122,6 +129,8 @@ def show_verdict(root: Path, dataset: str) -> list[Row]:
     st.markdown(f"{frame.format_cell(state)} {label(reasons)}")
     for column, (name, value, interval) in zip(st.columns(len(numbers)), numbers, strict=True):
         column.metric(label(name), value, interval or None, delta_color="off", delta_arrow="off")
+    if any(name == to_words("ssim") for name, _, _ in numbers):
+        st.caption(SSIM_NOTE)
     return criteria
 
 
@@ -204,11 +213,12 @@ def main() -> None:
         frame.show_table(criteria, f"Criteria, from results/{dataset}/verdict.json")
         frame.show_table(compare_targets(ROOT, dataset), "Targets, from results/benchmarks.json")
     elif view == "Reconstructions":
-        show_figures(dataset, ["reconstructions", "arc_agi"])
+        show_figures(dataset, ["reconstructions", "arc_agi", "colours"])
     elif view == "Samplers":
         with frame.show_errors():
             samplers = compare_samplers(ROOT, dataset)
             frame.show_table(samplers, "Samplers, 95 % intervals in brackets")
+            st.caption(SAMPLERS_NOTE)
         show_figures(dataset, ["samples_*", "samplers", "interpolations"], across=2)
     elif view == "Latents":
         show_latents(dataset)

@@ -21,8 +21,9 @@ PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stoppe
 MAX_EXPERIMENTS = 40  # the newest ones
 # Series that have a chart, and those that can have a log scale.
 PANELS = (
-    "loss", "reconstruction_loss", "kl_divergence", "beta_kl", "elbo", "exact_grid_accuracy",
-    "pixel_accuracy", "psnr", "mse", "gradient_norm", "learning_rate",
+    "loss", "reconstruction_loss", "focal_loss", "auxiliary_loss", "kl_loss", "kl_divergence",
+    "elbo", "exact_grid_accuracy", "pixel_accuracy", "psnr", "mse", "gradient_norm",
+    "learning_rate",
 )  # fmt: skip
 LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
 
@@ -155,6 +156,7 @@ def main() -> None:
     pictures = find_pictures(ROOT / "plots" / dataset / "training" / "plots" / "images")
     if len(pictures) > 1:
         st.subheader("Reconstructions by epoch", anchor=False)
+        st.caption("Pictures that equal the one before them are left out.")
         epoch = st.select_slider(
             "Epoch", pictures, value=list(pictures)[-1], key="epoch", bind="query-params"
         )
