@@ -259,6 +259,17 @@ def test_a_run_needs_cases_that_have_not_changed(bench: Bench) -> None:
         bench.resume(item.run_id, Turned())
 
 
+def test_cases_of_runs_that_are_never_run_are_not_kept(bench: Bench) -> None:
+    runner = bench.runner(Turned())
+    cases = bench.cases(1)
+    first, second = (bench.start(runner, cases, [Turned()]) for _ in range(2))
+    assert list(runner._cases) == [second]
+    complete(runner.run(first))
+    complete(runner.run(second))
+    assert runner._cases == {}
+    assert bench.store.run(first).ending == bench.store.run(second).ending == "finished"
+
+
 def test_a_run_goes_on_after_the_project_was_moved(tmp_path: Path) -> None:
     failing = Turned(fails=ToolFailure("refused", "no"), times=1)
     old = Bench(tmp_path / "old")

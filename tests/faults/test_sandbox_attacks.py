@@ -23,8 +23,11 @@ OUTCOMES: dict[tuple[str, str], str] = {}
 
 
 @pytest.fixture(scope="module", params=MODES)
-def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
+def target(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[attacks.Target]:
     needs_sandbox(request.param)
+    tmp_path_factory.getbasetemp()  # made before the target has the folder for temporary files
     with attacks.make_target(request.param) as attack_target:
         yield attack_target
 

@@ -20,8 +20,11 @@ from genlab.sandbox.guest import lockdown, seccomp
 
 
 @pytest.fixture(scope="module", params=MODES)
-def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
+def target(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[attacks.Target]:
     needs_sandbox(request.param)
+    tmp_path_factory.getbasetemp()  # made before the target has the folder for temporary files
     with attacks.make_target(request.param) as prepared:
         yield prepared
 
@@ -29,6 +32,12 @@ def target(request: pytest.FixtureRequest) -> Iterator[attacks.Target]:
 @pytest.fixture
 def sandbox(target: attacks.Target) -> Sandbox:
     return target.sandbox
+
+
+def test_temporary_folders_of_tests_are_outside_of_the_target(
+    target: attacks.Target, tmp_path: Path
+) -> None:
+    assert not tmp_path.is_relative_to(target.base)
 
 
 def test_a_job_has_its_environment_and_gives_its_status(sandbox: Sandbox) -> None:

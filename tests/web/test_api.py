@@ -147,6 +147,9 @@ def test_runs_are_limited_and_waiting_ones_end_at_once(api: TestClient, jobs: Jo
     runs = [begin(api, ENDLESS) for _ in range(MAX_RUNS)]
     assert is_problem(api.post("/api/run", json=ENDLESS), 429)
     cancel(runs[-1])  # the first ones still work
+    last = begin(api, ENDLESS)
+    assert is_problem(api.post(f"/api/run/{runs[-1]}/resume"), 429)
+    cancel(last)
     assert api.post(f"/api/run/{runs[-1]}/resume").status_code == 202
     for run_id in reversed(runs):
         cancel(run_id)

@@ -100,7 +100,8 @@ class Runner:
         self.store.create_run(
             run_id, now(), stored, contenders, repeats=repeats, max_cost=max_cost, server=server
         )
-        self._cases[run_id] = {case.case_id: case for case in cases}
+        # Of one run alone: a run that is started and never run would keep its cases for ever.
+        self._cases = {run_id: {case.case_id: case for case in cases}}
         return run_id
 
     async def run(self, run_id: str, *, again: bool = False) -> Run:

@@ -85,13 +85,14 @@ class Jobs:
     def start(
         self, cases: Sequence[Case], contenders: Sequence[Contender], repeats: int, max_cost: float
     ) -> str:
-        """Start a run; returns its id at once. max_cost: ceiling in dollars."""
+        """Start a run; returns its id at once. max_cost: ceiling in dollars.
+
+        Raises a TooManyRunsError where as many runs as allowed are running or waiting.
+        """
         if len(cases) * len(contenders) * repeats > MAX_ITEMS:
             raise GenlabError(f"a run may have {MAX_ITEMS} images; choose fewer")
         with self._lock:
-            if len(self._runners) >= MAX_RUNS:
-                reason = f"{MAX_RUNS} runs are under way; wait for one, or cancel one"
-                raise TooManyRunsError(reason)
+            self._check_number()
             runner = self._make_runner()
             run_id = runner.start(
                 cases, contenders, repeats=repeats, max_cost=max_cost, server=True
@@ -100,10 +101,17 @@ class Jobs:
             return run_id
 
     def resume(self, run_id: str, *, again: bool = False) -> None:
-        """Continue a run that no process executes."""
+        """Continue a run that no process executes. Raises TooManyRunsError as `start` does."""
         with self._lock:
             if run_id not in self._runners:
+                self._check_number()
                 self._schedule(self._make_runner(), run_id, again)
+
+    def _check_number(self) -> None:
+        """Raise a TooManyRunsError where as many runs as allowed are running or waiting."""
+        if len(self._runners) >= MAX_RUNS:
+            reason = f"{MAX_RUNS} runs are under way; wait for one, or cancel one"
+            raise TooManyRunsError(reason)
 
     def executes(self, run_id: str) -> bool:
         """Whether this process executes a run, or will when a slot is free."""

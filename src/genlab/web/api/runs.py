@@ -157,7 +157,10 @@ def cancel(jobs: ProjectJobs, run: ExistingRun) -> RunOut:
 def resume(jobs: ProjectJobs, run: ExistingRun) -> RunOut:
     if jobs.status(run)[0] == "running":
         raise Refusal(409, f"run {run.run_id} is running")
-    jobs.resume(run.run_id, again=True)
+    try:
+        jobs.resume(run.run_id, again=True)
+    except TooManyRunsError as error:
+        raise Refusal(429, str(error)) from error
     return RunOut.of(jobs, run)
 
 

@@ -150,8 +150,9 @@ def show_run(name: str) -> None:
             items = jobs().store.items(run.run_id)
             unfinished = any(item.status != "scored" for item in items)
             if unfinished and st.button("Resume", key="resume", help="Also tries failed items."):
-                jobs().resume(run.run_id, again=True)
-                st.rerun()
+                with show_errors():
+                    jobs().resume(run.run_id, again=True)
+                    st.rerun()
             st.link_button("Export report", f"/api/report/{run.run_id}")
     if reason:
         st.warning(label(reason))
