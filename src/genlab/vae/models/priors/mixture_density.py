@@ -29,7 +29,7 @@ class MixtureDensityPrior(LearnedPrior):
 
     INIT_ITEMS = 10_000
     INIT_AFTER = 0.2  # when codes reflect what the items show
-    CLASSES = 64
+    CLASSES = 16
     COUNTERS = 48
 
     centres: Tensor
