@@ -34,7 +34,8 @@ def test_classes_are_the_clusters_of_the_codes_with_their_shares() -> None:
     z = torch.randn(3, 8, dtype=torch.float64)
     assert torch.equal(prior.token_log_prob(z), prior.class_log_prob(z, torch.arange(3)))
     centres = 6 * torch.randn(prior.CLASSES, 8, generator=generator, dtype=torch.float64)
-    codes = centres.repeat(5, 1) + 0.1 * torch.randn(320, 8, generator=generator).double()
+    codes = centres.repeat(20, 1)
+    codes = codes + 0.1 * torch.randn(codes.shape, generator=generator).double()
     prior.init_from_codes(codes[: prior.CLASSES - 1], codes, 0)
     assert not prior.class_shares().any()  # these are too few
     prior.init_from_codes(codes, codes, 0)
