@@ -107,7 +107,7 @@ def test_evaluation_says_what_it_promises_of_every_sampler(done: Path) -> None:
             relative = judged["frechet_distance"] / metrics["judges"][seed]["floor"]
             assert judged["relative_frechet"] == pytest.approx(relative)
     assert samplers["gmm"]["components"] >= 1
-    assert 0 < samplers["rejection"]["acceptance_rate"] <= 1
+    assert 0 < samplers["rejection"]["acceptance"] <= 1
     for name in ("neg_elbo_nats", "kl_nats", "bits_per_dim", "mse", "psnr", "ssim"):
         low, high = (metrics["intervals"][name][end] for end in ("low", "high"))
         assert low <= metrics[name] <= high

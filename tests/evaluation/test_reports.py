@@ -212,6 +212,29 @@ def test_a_dataset_without_its_own_template_is_reported_with_that_of_images(
     assert "prior posterior mismatch" in text
 
 
+def test_a_run_of_grids_at_beta_0_has_a_report_of_its_own(repository: Path) -> None:
+    params = repository / "params.yaml"
+    params.write_text(re.sub(r"(?m)^beta_max: \S+", "beta_max: 0.0", params.read_text()))
+    for stem in ("reconstructions", "colours", "arc_agi", "training_curves"):
+        write_bytes(repository / "plots" / GRIDS / "evaluation" / f"{stem}.png", PNG)
+    path = repository / "results" / GRIDS / "metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["reconstruction_nats"] = 1.25
+    metrics["per_class_accuracy"]["3"] = 0.875
+    metrics["intervals"]["per_class_accuracy.3"] = {"low": 0.8125, "high": 0.9, "n": 9}
+    metrics["colour_histogram"]["predicted"]["3"] = 0.25
+    write_json(path, metrics)
+    text = re.sub(" +", " ", texts(repository, GRIDS)[f"{GRIDS}.md"])
+    assert ", β = 0: passed" in text.splitlines()[0]
+    assert "| 3, green | 87.5 % | 0.8125 to 0.9 |" in text
+    assert "| 25.0 % |" in text
+    assert "| `beta_max` | 0 |" in text
+    assert "| `latent_dim` | 256 |" in text
+    assert "| this run | 1 | 1.25 | 100 % |" in text
+    assert re.search(r"\| `grids-beta0` \| \d \| ", text)
+    assert text.count("![") == 4
+
+
 def test_every_row_that_the_benchmark_compares_is_shown(repository: Path) -> None:
     def row(name: str, aim: str, frechet: float, seeds: int) -> dict[str, Any]:
         mean = {"frechet_distance": frechet, "relative_frechet": frechet, "bits_per_dim": 3.0}

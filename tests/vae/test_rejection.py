@@ -57,7 +57,7 @@ def test_accepted_draws_are_distributed_like_the_real_images(
     z = draw(2000, torch.Generator().manual_seed(1))
     assert z.shape == (2000, 1)
     assert float(z.mean()) == pytest.approx(bright, abs=0.1 * 0.5 / bright)
-    assert facts["acceptance_rate"] == pytest.approx(acceptance, abs=0.08 if bright > 0.5 else 0.1)
+    assert facts["acceptance"] == pytest.approx(acceptance, abs=0.08 if bright > 0.5 else 0.1)
     assert facts["classifier_accuracy"] == pytest.approx(accuracy, abs=0.08)
 
 

@@ -11,7 +11,7 @@ import jinja2
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import load_params
-from genlab.evaluation.reports import formats, tables
+from genlab.evaluation.reports import beta0, formats, tables
 from genlab.evaluation.reports.context import Context, load_benchmarks, load_context
 from genlab.evaluation.reports.targets import read_targets
 
@@ -46,8 +46,11 @@ def render_reports(root: Path, datasets: list[str] | None = None) -> dict[Path, 
     for dataset in datasets or load_params(root / "params.yaml").datasets:
         context = load_context(root, dataset)
         report = root / "reports" / f"{dataset}.md"
-        general = f"{context['family']}.md.j2"
-        texts[report] = _render(root, context, f"{dataset}.md.j2", general)
+        names = [f"{dataset}.md.j2", f"{context['family']}.md.j2"]
+        if beta0.is_beta0_run(context):
+            context |= beta0.make_tables(context)
+            names = [beta0.TEMPLATE]
+        texts[report] = _render(root, context, *names)
         texts[report.with_stem(f"{dataset}_tables")] = _render(root, context, "tables.md.j2")
     readme = root / "README.md"
     texts[readme] = replace_results(readme, _render_results(root))

@@ -84,7 +84,7 @@ def fit_rejection(
     """Fit the discriminator to `real`, (n, h, w, c), with its codes, and to as many draws.
 
     decode: latents (batch, latent_dim) -> images (batch, c, h, w) uint8. Returns the function that
-    draws accepted latents, and facts: `acceptance_rate`, the share of held-out
+    draws accepted latents, and facts: `acceptance`, the share of held-out
     draws that are accepted;
     `classifier_accuracy` on held-out pairs, 1/2 where draws look real. Raises a GenlabError where
     the discriminator diverges.
@@ -122,8 +122,8 @@ def fit_rejection(
             accepted.append(z[torch.rand(len(z), generator=generator) < probability])
         return torch.cat(accepted)[:count]
 
-    acceptance_rate = float(_acceptance(drawn_logits, cap).mean())
-    return draw_accepted, {"acceptance_rate": acceptance_rate, "classifier_accuracy": accuracy}
+    acceptance = float(_acceptance(drawn_logits, cap).mean())
+    return draw_accepted, {"acceptance": acceptance, "classifier_accuracy": accuracy}
 
 
 def _acceptance(logits: Tensor, cap: float) -> Tensor:

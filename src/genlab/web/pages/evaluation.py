@@ -26,7 +26,7 @@ ROOT = Path()
 SHOWN = 24  # samples
 SAMPLERS_NOTE = (
     "`ancestral` is the model's own distribution: p(z), and p(x|z) at temperature 1. `rejection`"
-    " keeps the share `acceptance rate` of its draws of `prior`."
+    " accepts the share `acceptance` of its draws of `prior`."
 )
 SSIM_NOTE = "SSIM is scikit-image's, over the positions of the window inside the image."
 # The most important numbers by family of datasets: of the model, and of the picked sampler.
@@ -110,8 +110,8 @@ def compare_samplers(root: Path, dataset: str) -> list[Row]:
             for key in sorted(sampler["intervals"]):
                 value, interval = _format_metric(sampler, key)
                 row[key] = f"{value} ({interval})"
-            if "acceptance_rate" in sampler:
-                row["acceptance_rate"] = format_number(sampler["acceptance_rate"])
+            if "acceptance" in sampler:
+                row["acceptance"] = format_number(sampler["acceptance"])
             rows.append(row)
     return rows
 
