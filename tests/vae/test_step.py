@@ -151,6 +151,14 @@ def test_nothing_is_differentiated_that_is_not_trained() -> None:
     assert all(name.startswith("prior.") for name in changed)
 
 
+def test_a_model_without_latent_context_is_trained_at_no_kl() -> None:
+    changes = {"latent_context": False, "prior": "standard", "images_model": {"prior": "standard"}}
+    step = _step(**changes, datasets=["arc_grids"], beta_max=1.0)
+    loss, cost, kl = _losses(step, _batch(), beta=1.0).values()
+    assert kl == 0
+    assert loss == cost
+
+
 def test_a_delayed_prior_stays_as_it_was_made() -> None:
     step = _step()
     step.delayed = True

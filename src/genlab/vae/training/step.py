@@ -151,7 +151,7 @@ class TrainingStep:
         x, noise, clean = batch
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.low_precision):
             codes, decoded, cost = self.autoencode(x, noise)
-            into_encoder = beta > 0 and not self.prior_alone
+            into_encoder = beta > 0 and not self.prior_alone and codes[0].requires_grad
             cut_codes = [code.detach().requires_grad_(into_encoder) for code in codes]
             kl = self.item_kl(*cut_codes)
         # Corrupted items pay no KL, and no prior is fitted to them. `mean_kl` is over clean items;
