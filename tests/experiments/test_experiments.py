@@ -15,9 +15,9 @@ from scripts.smoke import IDENTITY
 
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
+from genlab.core.params import digest_values, load_params
 from genlab.experiments import run
 from genlab.experiments.definitions import (
-    CODE,
     Experiment,
     load_experiments,
     select_experiments,
@@ -29,7 +29,12 @@ from genlab.experiments.results import (
     summarise_sweep,
     write_rows,
 )
-from genlab.experiments.run import run_experiment, run_pending
+from genlab.experiments.run import (
+    describe_pending,
+    list_pending,
+    run_experiment,
+    run_pending,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,6 +61,7 @@ stages:
       - results/arc_grids: {cache: false}
 """
 TABLE = """
+rules: {}
 beta0:
   why: Capacity validation.
   sweep: [beta]
@@ -115,14 +121,13 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     assert first.returncode == 2
     assert "broken failed: nothing is learnt with 192 latents" in first.stderr
     assert "3 run, 1 failed" in first.stdout
+    assert "4 runs left, about 0.0 hours, 2 at a time" in first.stdout
+    assert "  seeds: 2 of its runs, time unknown" in first.stdout
     rows = read_results()
     assert list(rows.index) == ["beta0", "seeds-seed1", "seeds-seed2"]
     beta0 = rows.loc["beta0"]
     assert (beta0["metrics.of"], beta0["metrics.beta_max"], beta0["seed"]) == ("metrics", 0.0, 0)
-    assert beta0["verdict.passed"]
-    assert beta0["command"] == (
-        "dvc exp run --temp --name beta0 -S beta_max=0.0 failure_gallery@arc_grids"
-    )
+    assert beta0["machine"].endswith(", 2 threads")
     assert rows.loc["seeds-seed2", "params"] == {"beta_max": 0.5, "seed": 2}
     assert rows.loc["seeds-seed2", "metrics.seed"] == 2
     # The workspace itself was not touched.
@@ -171,17 +176,16 @@ def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:
     interval = {"low": 0.1, "high": 0.2, "n": 5}
     metrics = {
         "psnr": 20.5,
-        "sigma": [0.25, 0.5],
         "colour_histogram": {"true": {"1": 1.0}},
         "arc_agi_training": {"colour_histogram": {"true": {"1": 1.0}}},
-        "samplers": {"prior": {"fid": 1, "intervals": {"fid": interval}}},
-        "intervals": {"psnr": interval},
+        "samplers": {"prior": {"recall": 0.5, "kid": 1, "intervals": {"recall": interval}}},
+        "intervals": {"bits_per_dim": interval, "psnr": interval},
     }
     rule = {"name": "nan", "found": True, "fix": {"lr": 0.1}, "evidence": {"share": 0.5}}
     row = flatten_results(
         metrics,
         {"best_epoch": 3, "series": {"exact_grid_accuracy": [0.5, None], "loss": [1.0, 2.0]}},
-        {"passed": False, "criteria": [{"name": "ssim", "passed": False}]},
+        {"criteria": [{"name": "ssim", "passed": False, "value": 0.5, "threshold": 0.75}]},
         {"diagnoses": [rule, {**rule, "name": "other", "found": False}]},
     )
     path = tmp_path / "experiments.csv"
@@ -191,12 +195,13 @@ def test_results_keep_scalars_and_parse_lists(tmp_path: Path) -> None:
     assert first["params"] == {"prior": "standard", "epochs": 5}
     assert first["diagnosis.found"] == ["nan"]
     assert first["diagnosis.fix"] == {"lr": 0.1}
-    assert first["verdict.missed"] == ["ssim"]
-    assert first["metrics.sigma"] == [0.25, 0.5]
+    assert (first["criteria.ssim.value"], first["criteria.ssim.threshold"]) == (0.5, 0.75)
+    assert first["metrics.samplers.prior.recall"] == 0.5
     assert first["training.exact_grid_accuracy"][0] == 0.5
-    assert first["metrics.intervals.psnr.high"] == 0.2
+    assert first["metrics.intervals.bits_per_dim.high"] == 0.2
     assert first["diagnosis.nan.share"] == 0.5
-    assert not {column for column in table if "histogram" in column or "prior.intervals" in column}
+    dropped = ("histogram", "kid", "intervals.psnr", "intervals.recall")
+    assert not [column for column in table if any(name in column for name in dropped)]
     assert math.isnan(table.loc["two", "metrics.psnr"])
 
 
@@ -320,6 +325,7 @@ def sweep(**changes: list[str]) -> pd.DataFrame:
         "sweep": [["s"], ["s", "t"], ["s"]],
         "fingerprint.code": ["1", "1", "1"],
         "fingerprint.evaluation": ["2", "2", "2"],
+        "machine": ["A, 1 thread"] * 3,
         "metrics.ssim": [0.5, 0.7, 0.9],
     }
     return pd.DataFrame({**columns, **changes}, index=["a-seed0", "a-seed1", "b-seed0"])
@@ -337,10 +343,17 @@ def test_a_sweep_is_summarised_over_seeds() -> None:
     assert (equal["a"]["metrics.ssim"], equal["a"]["intervals"]) == (1.0, {})
 
 
-@pytest.mark.parametrize("fingerprint", CODE)
-def test_a_sweep_of_several_versions_is_refused_with_the_command(fingerprint: str) -> None:
-    mixed = sweep(**{f"fingerprint.{fingerprint}": ["1", "1", "3"]})
-    with pytest.raises(GenlabError, match=f"of 2 versions of {fingerprint}") as error:
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("fingerprint.code", "2 versions of code"),
+        ("fingerprint.evaluation", "2 versions of evaluation"),
+        ("machine", "2 kinds of machine"),
+    ],
+)
+def test_a_mixed_sweep_is_refused_with_the_command(column: str, reason: str) -> None:
+    mixed = sweep(**{column: ["1", "1", "3"]})
+    with pytest.raises(GenlabError, match=f"of {reason}") as error:
         select_sweep(mixed, "s")
     assert error.value.fix == "make experiments ARGS='--only s --force'"
     assert len(select_sweep(mixed, "t")) == 1
@@ -366,10 +379,45 @@ def test_the_committed_table_is_valid_against_the_committed_params(
         seeds: dict[str, list[int]] = {}
         for experiment in select_experiments(described, [sweep]):
             seeds.setdefault(experiment.entry, []).append(experiment.seed)
-        expected = {(0, 1, 2)}
-        if sweep == "long_run":
-            expected.add((0, 1, 2, 3, 4, 5))
-        assert set(map(tuple, seeds.values())) == expected
+        five = sweep in {"image-seeds", "grid-seeds", "long_run"}
+        assert set(map(tuple, seeds.values())) == {(0, 1, 2, 3, 4) if five else (0, 1, 2)}
+
+
+def test_the_default_models_over_seeds_are_those_of_the_pipeline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    described = load_experiments("experiments.yaml")
+    for name in ("grids-default-seed0", "images-default-seed0"):
+        [experiment] = select_experiments(described, [name])
+        digest = digest_values(load_params().resolve(experiment.dataset))
+        assert digest.startswith(experiment.fingerprint["params"])
+
+
+@pytest.mark.usefixtures("table")
+def test_a_dataset_of_ones_own_is_added_to_the_params(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    source = "shapes.source.path: /tmp/own, shapes.source.kind: images, shapes.source.size: 32"
+    path.write_text(f"a: {{why: a, dataset: shapes, params: {{{source}}}}}\n")
+    [own] = load_experiments(path)
+    assert "+shapes.source.path=/tmp/own" in own.arguments
+    assert 'datasets=["arc_grids", "fashion_mnist", "shapes"]' in own.arguments
+
+
+@pytest.mark.usefixtures("table")
+def test_what_is_left_is_estimated_from_runs_on_such_a_machine(tmp_path: Path) -> None:
+    path = tmp_path / "minutes.yaml"
+    path.write_text("a: {why: a, params: {threads: 1}, minutes: 30, seeds: [0, 1, 2]}\n")
+    first, *left = load_experiments(path)
+    assert describe_pending([first, *left], jobs=2).endswith(
+        "3 runs left, about 0.8 hours, 2 at a time"
+    )
+    row = {**first.columns, "seconds": 3600}
+    write_rows("results/experiments.csv", {first.name: row})
+    assert list_pending([first, *left], force=False) == left
+    assert "  a: 2 of its runs, 120 minutes" in describe_pending(left, jobs=1)
+    write_rows("results/experiments.csv", {first.name: {**row, "machine": "another"}})
+    assert "  a: 2 of its runs, 60 minutes" in describe_pending(left, jobs=1)
 
 
 @pytest.mark.parametrize("commit", ["52688757", "1234e567", "00012345"])

@@ -1,7 +1,9 @@
-"""The documented experiments: entries of experiments.yaml, checked and resolved into runs."""
+"""The documented experiments: entries of experiments.yaml, checked and resolved into runs.
+
+The section `rules` of the file is no experiment; `genlab.experiments.rules` reads it.
+"""
 
 import copy
-import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from genlab.core.errors import GenlabError, did_you_mean, to_genlab_error
 from genlab.core.io import read_yaml
 from genlab.core.params import PARAMS_FILE, digest_values, parse_params
 from genlab.experiments.results import format_assignment, join_cells
+from genlab.experiments.rules import RULES
 
 LAST_STAGE = "failure_gallery"  # of a dataset
 DEFAULT_DATASET = "arc_grids"
+DIGITS = 12  # of the digests of a fingerprint
 NO_DIGEST = ""  # of the params of an experiment that does not fit the params file
 CODE = {
     "code": ("generate", "split", "train"),
@@ -37,6 +41,10 @@ class ExperimentEntry(BaseModel):
     base: str | None = Field(default=None, description="Entry whose params these are added to.")
     dataset: str | None = Field(default=None, description="Dataset; else the base's, arc_grids.")
     seeds: list[int] = Field(default=[], description="Seeds; there is one run per seed.")
+    minutes: float | None = Field(
+        default=None, gt=0, description="Minutes that a run takes, before any was measured."
+    )
+    prepare: str = Field(default="", description="Command that makes the data of one's own.")
     manual: bool = Field(default=False, description="Whether to run it only if it is named.")
 
 
@@ -47,7 +55,9 @@ class Experiment(ExperimentEntry):
     entry: str
     dataset: str
     seed: int
+    threads: int
     changes: dict[str, Any]  # `params`, and `datasets` if the params file lacks its dataset
+    added: list[str]  # keys of `changes` that the params file lacks
     fingerprint: dict[str, str]  # digests of `code`, `evaluation` and the `params` that stages read
 
     @property
@@ -58,25 +68,34 @@ class Experiment(ExperimentEntry):
         """
         flags = []
         for key, value in self.changes.items():
-            flags += ["-S", format_assignment(key, value)]
+            sign = "+" if key in self.added else ""
+            flags += ["-S", sign + format_assignment(key, value)]
         return ["exp", "run", "--temp", "--name", self.name, *flags, f"{LAST_STAGE}@{self.dataset}"]
 
     @property
+    def machine(self) -> str:
+        """Kind of the machine: a processor's or a GPU's name, and the threads of a run.
+
+        Both change the order of sums, and so a training.
+        """
+        machine = engine.describe_machine()
+        on_gpu = machine["gpu"] and self.params.get("device") != "cpu"
+        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{machine['gpu'] if on_gpu else machine['cpu']}, {threads}"
+
+    @property
     def columns(self) -> dict[str, Any]:
-        """Columns of its row that describe it; `command` is the command line that repeats it."""
+        """Columns of its row that describe it."""
         params = [format_assignment(key, value) for key, value in self.params.items()]
-        machine = [f"{key}={value}" for key, value in engine.describe_machine().items()]
         return {
             "entry": self.entry,
             "sweep": join_cells(self.sweep),
             "dataset": self.dataset,
             "seed": self.seed,
-            "why": self.why,
             "params": join_cells(params),
-            "command": shlex.join(["dvc", *self.arguments]),
             **{f"fingerprint.{name}": digest for name, digest in self.fingerprint.items()},
             "commit": git.describe_commit(Path(), "src", "stages", PARAMS_FILE),
-            "machine": join_cells(machine),
+            "machine": self.machine,
         }
 
     def is_current(self, row: Mapping[str, Any]) -> bool:
@@ -99,6 +118,8 @@ def load_experiments(
     entries: dict[str, ExperimentEntry] = {}
     experiments = []
     for name, content in read_yaml(path).items():
+        if name == RULES:
+            continue
         location = f"{path}: {name}"
         entry = _parse_entry(content, entries, location)
         entries[name] = entry
@@ -119,7 +140,9 @@ def load_experiments(
                 "dataset": dataset,
                 "params": params,
                 "seed": params.get("seed", defaults["seed"]),
+                "threads": params.get("threads", defaults["threads"]),
                 "changes": changes,
+                "added": [key for key in changes if key.split(".")[0] not in defaults],
                 "fingerprint": {**code, "params": digest},
             }
             experiments.append(Experiment(**values))
@@ -129,7 +152,7 @@ def load_experiments(
 def _parse_entry(
     content: Any, entries: Mapping[str, ExperimentEntry], location: str
 ) -> ExperimentEntry:
-    """Check an entry; its base's params and dataset, if it has a base, become its own."""
+    """Check an entry; what its base has and it lacks is added: params, dataset and minutes."""
     try:
         entry = ExperimentEntry.model_validate(content)
     except ValidationError as error:
@@ -140,7 +163,12 @@ def _parse_entry(
         raise GenlabError(message, key=entry.base)
     base = entries[entry.base] if entry.base else ExperimentEntry(why="defaults", params={})
     params = {**base.params, **entry.params}
-    return entry.model_copy(update={"params": params, "dataset": entry.dataset or base.dataset})
+    inherited = {
+        "params": params,
+        "dataset": entry.dataset or base.dataset,
+        "minutes": entry.minutes or base.minutes,
+    }
+    return entry.model_copy(update=inherited)
 
 
 def _list_changes(
@@ -156,8 +184,13 @@ def _digest_params(
     changes: Mapping[str, Any], dataset: str, defaults: Mapping[str, Any], location: str
 ) -> str:
     """Digest the params that the dataset's stages read. Raises a GenlabError if they do not fit."""
-    params = parse_params(apply_changes(defaults, changes, location), location)
-    return digest_values(params.resolve(dataset))
+    values = copy.deepcopy(dict(defaults))
+    for key in changes:
+        if key.startswith(f"{dataset}.source.") and dataset not in defaults:
+            section = values.setdefault(dataset, {"source": {}})
+            section["source"][key.rpartition(".")[2]] = None  # for `apply_changes`
+    params = parse_params(apply_changes(values, changes, location), location)
+    return digest_values(params.resolve(dataset))[:DIGITS]
 
 
 def select_experiments(experiments: list[Experiment], names: list[str]) -> list[Experiment]:
@@ -215,6 +248,6 @@ def compare_code(table: pd.DataFrame) -> str:
 def fingerprint_code(root: Path | None = None) -> dict[str, str]:
     """Digest the code of a repository, by default the running code, for fingerprints."""
     return {
-        name: digest_values({stage: digest_code(stage, root) for stage in stages})
+        name: digest_values({stage: digest_code(stage, root) for stage in stages})[:DIGITS]
         for name, stages in CODE.items()
     }

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,15 +17,27 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import atomic_write, file_error
 from genlab.core.stats import student_interval
 
+TEXTS = {"commit": str, "fingerprint.code": str, "fingerprint.evaluation": str}
+TEXTS |= {"fingerprint.params": str}
+"""Columns that may consist of digits only, but are no numbers."""
 RESULTS_FILE = Path("results") / "experiments.csv"
 PRODUCER = "make experiments"
-FINGERPRINTS = ("code", "evaluation")
-"""Digests of code in the fingerprint that the runs of a sweep must share."""
-# Histograms, and most intervals of nested metrics, are reported for the default run only.
-OMITTED = re.compile(
-    r"metrics\.(arc_agi\w*\.)?colour_histogram\."
-    r"|metrics\..+\.intervals?\.(?!exact_grid_accuracy|relative_frechet)"
+VERSIONS = {
+    "fingerprint.code": "versions of code",
+    "fingerprint.evaluation": "versions of evaluation",
+    "machine": "kinds of machine",
+}
+"""Columns that have one value in all runs of a sweep, and what differs where they do not."""
+KEPT = re.compile(
+    r"training\.(epochs|seconds|skipped_updates|items_seen|exact_grid_accuracy|best\.\w+)"
+    r"|diagnosis\..+"
+    r"|metrics\.(\w+|floor\.\w+|rate\..+|arc_agi\.\w+|memorisation\.near_duplicate_rate)"
+    r"|metrics\.intervals\.bits_per_dim\.\w+"
+    r"|metrics\.samplers\.\w+\.(n|valid_rate|count_tv|temperature|validation_frechet"
+    r"|frechet_distance|recall|precision|acceptance_rate|discriminator_accuracy|novelty"
+    r"|relative_frechet|intervals\.relative_frechet\.\w+)"
 )
+"""Columns of the result files that tables, benchmarks and pages read, or may want to."""
 
 
 def flatten_results(
@@ -35,14 +48,19 @@ def flatten_results(
 ) -> dict[str, Any]:
     """Flatten the result files of a run into dotted columns.
 
-    Scalars keep their path (`metrics.samplers.prior.frechet_distance`), except those in OMITTED. Of
-    the training curves, the exact-match accuracy of grids is kept.
+    Scalars keep their path (`metrics.samplers.prior.frechet_distance`) if they are in KEPT. Of the
+    training curves, the exact-match accuracy of grids is kept. Of each criterion of the verdict,
+    `criteria.NAME.value` and `criteria.NAME.threshold`, which may differ from run to run.
     """
     detected = [rule for rule in diagnosis["diagnoses"] if rule["found"]]
     fixes: dict[str, Any] = {}
     for rule in detected:
         fixes |= rule["fix"]
-    missed = [criterion for criterion in verdict["criteria"] if not criterion["passed"]]
+    criteria = {
+        f"criteria.{criterion['name']}.{key}": criterion[key]
+        for criterion in verdict["criteria"]
+        for key in ("value", "threshold")
+    }
     curve = training.get("series", {}).get("exact_grid_accuracy", ())
     evidence = {rule["name"]: rule["evidence"] for rule in diagnosis["diagnoses"]}
     nested = {"metrics": metrics, "training": training, "diagnosis": evidence}
@@ -50,14 +68,12 @@ def flatten_results(
     scalars = {
         column: value
         for column, value in flat.items()
-        if not isinstance(value, list) and not OMITTED.match(column)
+        if not isinstance(value, list) and KEPT.fullmatch(column)
     }
     return {
-        "verdict.passed": verdict["passed"],
-        "verdict.missed": join_cells(criterion["name"] for criterion in missed),
+        **criteria,
         "diagnosis.found": join_cells(rule["name"] for rule in detected),
         "diagnosis.fix": join_cells(format_assignment(key, value) for key, value in fixes.items()),
-        "metrics.sigma": join_cells(metrics.get("sigma") or ()),
         "training.exact_grid_accuracy": join_cells(
             "nan" if accuracy is None else f"{accuracy:.7g}" for accuracy in curve
         ),
@@ -68,9 +84,9 @@ def flatten_results(
 def read_results(path: str | Path = RESULTS_FILE) -> pd.DataFrame:
     """Read results/experiments.csv: one row per run, indexed by name, with dotted columns.
 
-    `sweep`, `verdict.missed` and `diagnosis.found` are lists of names, `metrics.sigma` and
-    `training.exact_grid_accuracy` lists of numbers, `params` and `diagnosis.fix` dicts. Other cells
-    are numbers, booleans or text, or NaN if a run lacks the value.
+    `sweep` and `diagnosis.found` are lists of names, `training.exact_grid_accuracy` a list of
+    numbers, `params` and `diagnosis.fix` dicts. Other cells are numbers, booleans or text, or NaN
+    if a run lacks the value.
     """
     return read_table(path, converters=CONVERTERS)
 
@@ -78,21 +94,22 @@ def read_results(path: str | Path = RESULTS_FILE) -> pd.DataFrame:
 def select_sweep(table: pd.DataFrame, name: str) -> pd.DataFrame:
     """Select the rows of a sweep.
 
-    Raises a GenlabError if there are none, or if they are of different versions of the code.
+    Raises a GenlabError if there are none, or if they are of different versions of the code or of
+    different kinds of machines.
     """
     sweeps = table.get("sweep", pd.Series(dtype=object))
     rows = table.loc[[run for run, sweep_names in sweeps.items() if name in sweep_names]]
     fix = f"make experiments ARGS='--only {name}'"
     if rows.empty:
         raise GenlabError(f"{RESULTS_FILE}: no run of sweep {name!r}; run: {fix}", fix=fix)
-    for fingerprint in FINGERPRINTS:
-        versions = rows.drop_duplicates(f"fingerprint.{fingerprint}")
+    for column, what in VERSIONS.items():
+        versions = rows.drop_duplicates(column)
         if len(versions) > 1:
             differing = ", ".join(versions.index[:3])
             force = f"make experiments ARGS='--only {name} --force'"
             raise GenlabError(
-                f"{RESULTS_FILE}: the runs of sweep {name} are of {len(versions)} versions of"
-                f" {fingerprint} ({differing} differ); run: {force}",
+                f"{RESULTS_FILE}: the runs of sweep {name} are of {len(versions)} {what}"
+                f" ({differing} differ); run: {force}",
                 fix=force,
             )
     return rows
@@ -113,6 +130,43 @@ def summarise_sweep(rows: pd.DataFrame, columns: Iterable[str]) -> dict[str, dic
     return summaries
 
 
+def paired_differences(
+    rows: pd.DataFrame, column: str, entry: str, base: str
+) -> "pd.Series[float]":
+    """Differences of two entries by seed, which are paired since a seed draws the split too."""
+    values = rows.pivot(index="seed", columns="entry", values=column).astype(float)
+    return (values[entry] - values[base]).dropna()
+
+
+def add_image_columns(runs: pd.DataFrame) -> pd.DataFrame:
+    """Add the numbers of the sampler that the validation split selected, where there are images.
+
+    Adds `frechet`, `relative_frechet`, `recall`, `relative_validation_frechet` (the distance to
+    validation images, over that of training images to test images), and
+    `validation_bits_per_dim`.
+    """
+    if "metrics.best_sampler" not in runs or "metrics.bits_per_dim" not in runs:
+        return runs
+    keys = {
+        "frechet": "frechet_distance",
+        "recall": "recall",
+        "relative_frechet": "relative_frechet",
+        "relative_validation_frechet": "validation_frechet",
+    }
+    added = {
+        column: [
+            row.get(f"metrics.samplers.{row['metrics.best_sampler']}.{key}", math.nan)
+            for _, row in runs.iterrows()
+        ]
+        for column, key in keys.items()
+    }
+    columns = pd.DataFrame(added, index=runs.index)
+    columns["relative_validation_frechet"] /= runs["metrics.floor.frechet_distance"]
+    bits_per_nat = runs["metrics.bits_per_dim"] / runs["metrics.neg_elbo_nats"]
+    columns["validation_bits_per_dim"] = -runs["training.best.elbo"] * bits_per_nat
+    return pd.concat([runs, columns], axis=1)
+
+
 def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
     """Read a table of experiments with `options` of pandas; cells are not converted to lists."""
     try:
@@ -121,7 +175,7 @@ def read_table(path: str | Path, **options: Any) -> pd.DataFrame:
         lengths = {len(row) for row in csv.reader(io.StringIO(text), strict=True)}
         if len(lengths) != 1:
             raise ValueError("a row has other columns than the first line")
-        options = {"dtype": {"commit": str}, **options}  # a commit may consist of digits only
+        options = {"dtype": TEXTS, **options}
         return pd.read_csv(io.StringIO(text), **options).set_index("name")
     except FileNotFoundError as error:
         raise file_error(path, "is missing", PRODUCER) from error
@@ -160,8 +214,8 @@ def _parse_changes(cell: str) -> dict[str, Any]:
 
 
 CONVERTERS = {
-    **dict.fromkeys(("sweep", "verdict.missed", "diagnosis.found"), _split),
-    **dict.fromkeys(("metrics.sigma", "training.exact_grid_accuracy"), _parse_numbers),
+    **dict.fromkeys(("sweep", "diagnosis.found"), _split),
+    "training.exact_grid_accuracy": _parse_numbers,
     **dict.fromkeys(("params", "diagnosis.fix"), _parse_changes),
 }
 

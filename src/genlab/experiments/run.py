@@ -2,11 +2,15 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from filelock import FileLock
@@ -35,12 +39,7 @@ def run_pending(
     stopped. An experiment that fails does not stop the others. Rows of experiments that are not in
     `described` are dropped. Returns the number of finished runs, and the failures' messages.
     """
-    rows = _read_rows()
-    pending = [
-        experiment
-        for experiment in selected
-        if force or not experiment.is_current(rows.get(experiment.name, {}))
-    ]
+    pending = list_pending(selected, force=force)
     failures: list[str] = []
     with ThreadPoolExecutor(jobs) as pool, progress(total=len(pending), unit="run") as bar:
         experiments = {
@@ -56,6 +55,49 @@ def run_pending(
         finally:  # after Ctrl-C, start no further run
             pool.shutdown(wait=False, cancel_futures=True)
     return len(pending) - len(failures), failures
+
+
+def list_pending(selected: list[Experiment], *, force: bool) -> list[Experiment]:
+    """List the selected experiments whose row is missing or not current; with `force`, all."""
+    rows = _read_rows()
+    return [
+        experiment
+        for experiment in selected
+        if force or not experiment.is_current(rows.get(experiment.name, {}))
+    ]
+
+
+def estimate_minutes(experiment: Experiment) -> float | None:
+    """Estimate the minutes of a run on its threads: from other seeds on such a machine, if any.
+
+    The median of the measured runs of its entry, else `minutes` of experiments.yaml.
+    """
+    machine = experiment.machine
+    measured = [
+        float(row["seconds"]) / 60
+        for row in _read_rows().values()
+        if row["entry"] == experiment.entry and row["machine"] == machine
+    ]
+    return median(measured) if measured else experiment.minutes
+
+
+def describe_pending(pending: list[Experiment], *, jobs: int) -> str:
+    """Describe what is left to run: a line per entry, then the hours of all of them.
+
+    A run takes its share of `jobs`, or of the cores where its threads take more of them.
+    """
+    cores = os.cpu_count() or 1
+    lines = []
+    total = 0.0
+    for entry, group in groupby(pending, key=attrgetter("entry")):
+        runs = list(group)
+        minutes = [estimate_minutes(run) for run in runs]
+        estimate = sum(value or 0.0 for value in minutes)
+        total += estimate * max(1 / jobs, min(1.0, runs[0].threads / cores))
+        text = "time unknown" if None in minutes else f"{estimate:.0f} minutes"
+        lines.append(f"  {entry}: {len(runs)} of its runs, {text}")
+    lines.append(f"{len(pending)} runs left, about {total / 60:.1f} hours, {jobs} at a time")
+    return "\n".join(lines)
 
 
 def run_experiment(experiment: Experiment) -> dict[str, Any]:
@@ -79,11 +121,14 @@ def run_experiment(experiment: Experiment) -> dict[str, Any]:
         )
     log = LOGS / f"{name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    if experiment.prepare:
+        with log.open("wb") as output:
+            _run(shlex.split(experiment.prepare), output)
     start = time.monotonic()
     # dvc refuses a name that an earlier run on this commit has.
     _run_dvc(["exp", "remove", "--quiet", name], subprocess.DEVNULL)
     previous = _find_newest_commit(name)
-    with log.open("wb") as output:
+    with log.open("ab" if experiment.prepare else "wb") as output:
         _run_dvc(experiment.arguments, output)
     # dvc's exit status does not tell: one of several parallel runs may run what another has queued.
     commit = _find_newest_commit(name)
@@ -135,9 +180,12 @@ def _read_committed(commit: str, path: str) -> bytes:
 
 
 def _run_dvc(arguments: list[str], output: Any) -> None:
+    # Parallel runs wait for the lock of the repository.
+    _run([sys.executable, "-m", "dvc", "--wait-for-lock", *arguments], output)
+
+
+def _run(command: list[str], output: Any) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     # PYTHONPATH is relative: a stage that runs in a temporary folder imports that folder's code.
     environment = {**os.environ, "PATH": path, "PYTHONPATH": "src"}
-    # Parallel runs wait for the lock of the repository.
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
     subprocess.run(command, stdout=output, stderr=output, env=environment)
