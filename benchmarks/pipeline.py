@@ -4,6 +4,7 @@ Nothing is measured here. Each result names the command that writes its file aga
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,35 @@ from genlab.core.io import read_json
 from genlab.core.params import PARAMS_FILE
 from genlab.evaluation.reports.context import load_baselines
 from genlab.evaluation.reports.targets import read_targets
+from genlab.evaluation.reports.trainings import (
+    SWEEPS,
+    find_metric,
+    select_trainings,
+    training_values,
+)
 from genlab.experiments.definitions import load_experiments
-from genlab.experiments.results import read_results, select_sweep
+from genlab.experiments.results import (
+    add_image_columns,
+    paired_differences,
+    read_results,
+    select_sweep,
+)
 
 GRIDS = "arc_grids"
 IMAGES = "fashion_mnist"
 REPORTED = {
-    "grids.neg_elbo_over_entropy_bound": (GRIDS, "", "neg_elbo_over_entropy_bound"),
-    "grids.valid_rate": (GRIDS, "ancestral", "valid_rate"),
-    "grids.count_tv": (GRIDS, "best", "count_tv"),
-    "grids.arc_agi_exact.default": (GRIDS, "arc_agi", "exact_grid_accuracy"),
-    "images.bits_per_dim": (IMAGES, "", "bits_per_dim"),
-    "images.relative_frechet": (IMAGES, "best", "relative_frechet"),
-    "images.relative_frechet.posterior": (IMAGES, "posterior", "relative_frechet"),
-    "images.relative_frechet.prior": (IMAGES, "prior", "relative_frechet"),
-    "images.ssim": (IMAGES, "", "ssim"),
+    "grids.neg_elbo_over_entropy_bound": (GRIDS, "neg_elbo_over_entropy_bound"),
+    "grids.valid_rate": (GRIDS, "samplers.ancestral.valid_rate"),
+    "grids.count_tv": (GRIDS, "samplers.best.count_tv"),
+    "grids.arc_agi_exact.default": (GRIDS, "arc_agi.exact_grid_accuracy"),
+    "images.bits_per_dim": (IMAGES, "bits_per_dim"),
+    "images.relative_frechet": (IMAGES, "samplers.best.relative_frechet"),
+    "images.relative_frechet.posterior": (IMAGES, "samplers.posterior.relative_frechet"),
+    "images.relative_frechet.prior": (IMAGES, "samplers.prior.relative_frechet"),
+    "images.relative_frechet.ancestral": (IMAGES, "samplers.ancestral.relative_frechet"),
+    "images.ssim": (IMAGES, "ssim"),
 }
-"""Dataset, group and name of each metric of the default models; `best`: the chosen sampler."""
+"""Dataset and path of each metric of the default models; `best`: chosen on validation."""
 MINUTES = {"grids.train_minutes": GRIDS, "images.minutes": IMAGES}
 LOWEST = {
     "grids.beta0.pixel": ("grids-beta0", "grids-beta0", "metrics.pixel_accuracy"),
@@ -43,6 +56,7 @@ LOWEST = {
 }
 """Sweep, experiment and column of each result that is the lowest of the seeds."""
 CONVERGED = 0.99  # exact match from which the long run should not fall
+CORES = 2
 DEFAULT = "dvc repro"
 
 
@@ -52,30 +66,40 @@ DEFAULT = "dvc repro"
     *LOWEST,
     "grids.long_run.exact",
     "grids.long_run.lowest",
+    "grids.long_run.gain",
     "grids.seed_sd",
-    "images.ablations.one_version",
+    "images.latent_gain",
     "images.emoji_bpd",
     "images.emoji_relative_frechet",
     "images.one_model",
+    "experiments.hours",
+    "experiments.sweeps",
 )
 def pipeline() -> Iterator[Result]:
     """Collect the results of the pipeline and of its experiments."""
-    defaults = list(default_results())
-    yield from defaults
     experiments = read_results()
+    defaults = list(default_results(experiments))
+    yield from defaults
     yield from grid_sweeps(experiments)
     yield from image_experiments(experiments)
+    yield from cost_and_consistency(experiments)
     images = [result for result in defaults if result.key.startswith("images.")]
     yield from one_model({result.key: result.value for result in images})
 
 
-def default_results() -> Iterator[Result]:
-    """Results of the default models."""
-    for key, (dataset, group, name) in REPORTED.items():
-        metrics = read(f"results/{dataset}/metrics.json")
-        samplers = metrics["samplers"]
-        groups = {"": metrics, "best": samplers[metrics["best_sampler"]], **metrics, **samplers}
-        yield reported(key, groups[group], name)
+def default_results(experiments: pd.DataFrame) -> Iterator[Result]:
+    """Results of the default models: means over trainings, else of the committed one."""
+    files = {dataset: read(f"results/{dataset}/metrics.json") for dataset in (GRIDS, IMAGES)}
+    trainings = {
+        dataset: select_trainings(experiments, dataset, metrics)
+        for dataset, metrics in files.items()
+    }
+    for key, (dataset, path) in REPORTED.items():
+        rows = trainings[dataset]
+        if rows.empty:
+            yield reported(key, *find_metric(files[dataset], path))
+        else:
+            yield over_seeds(key, training_values(rows, path), rows, SWEEPS[dataset])
     for key, dataset in MINUTES.items():
         trained_here = Path(f"data/checkpoints/{dataset}/provenance.json")
         released = f"checkpoints/{dataset}.json"
@@ -93,10 +117,20 @@ def grid_sweeps(experiments: pd.DataFrame) -> Iterator[Result]:
     yield from lowest("grids.long_run.exact", "long_run", runs, [curve[-1] for curve in curves])
     after = [min(curve[first_converged(curve) :]) for curve in curves]
     yield from lowest("grids.long_run.lowest", "long_run", runs, after)
+    yield from long_run_gain(select(experiments, "long_run"))
     runs = select(experiments, "grid-seeds", "grids-default")
     if len(runs) > 1:
         deviation = float(runs["metrics.pixel_accuracy"].std())
         yield of_sweep("grids.seed_sd", deviation, "grid-seeds", runs)
+
+
+def long_run_gain(runs: pd.DataFrame) -> Iterator[Result]:
+    """What the four changes together save of the largest fall of exact match, paired by seed."""
+    entries = {*runs.get("entry", ())}
+    if entries >= {"long-run", "long-run-without"}:
+        column = "diagnosis.training_instability.deepest_fall"
+        gains = paired_differences(runs, column, "long-run-without", "long-run")
+        yield over_seeds("grids.long_run.gain", gains, runs, "long_run")
 
 
 def first_converged(curve: Sequence[float]) -> int:
@@ -124,29 +158,71 @@ def lowest(key: str, sweep: str, runs: pd.DataFrame, values: Iterable[float]) ->
 
 def of_sweep(key: str, value: float, sweep: str, runs: pd.DataFrame, **details: object) -> Result:
     """A result of the runs of a sweep."""
-    seeds = sorted({*map(int, runs.get("seed", ()))})
-    command = f"make experiments ARGS='--only {sweep}'"
-    return Result(key, value, None, len(runs), seeds, command, details)
+    return Result(key, value, None, len(runs), list_seeds(runs), sweep_command(sweep), details)
+
+
+def over_seeds(
+    key: str, values: Iterable[float], runs: pd.DataFrame, sweep: str, **details: object
+) -> Result:
+    """The mean of a value per seed, with Student's interval and all values."""
+    numbers = [*map(float, values)]
+    details |= {"trainings": len(numbers), "values": numbers}
+    mean = Result.mean(key, numbers, list_seeds(runs))
+    return replace(mean, command=sweep_command(sweep), details=details)
+
+
+def list_seeds(runs: pd.DataFrame) -> list[int]:
+    return sorted({*map(int, runs.get("seed", ()))})
+
+
+def sweep_command(name: str) -> str:
+    return f"make experiments ARGS='--only {name}'"
 
 
 def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
-    """Whether the ablations are there and of one version, and the model of colour emoji."""
-    runs = select(experiments, "ablation")
-    try:
-        described = load_experiments(ROOT / "experiments.yaml", ROOT / PARAMS_FILE)
-    except GenlabError as error:  # an experiment does not fit what the user set in params.yaml
-        print(f"left out: images.ablations.one_version: {error}")
-    else:
-        ablations = {experiment.name for experiment in described if "ablation" in experiment.sweep}
-        missing = ablations - {*runs.index}
-        if missing:
-            print(f"no run of sweep ablation: {', '.join(sorted(missing))}")
-        yield of_sweep("images.ablations.one_version", float(not missing), "ablation", runs)
+    """What z buys beside the head alone, and the model of colour emoji."""
+    runs = add_image_columns(select(experiments, "ablation"))
+    if {*runs.get("entry", ())} >= {"images-no-latents", "images-base"}:
+        distances = runs.pivot(index="seed", columns="entry", values="relative_frechet")
+        ratios = (distances["images-no-latents"] / distances["images-base"]).dropna()
+        minutes = runs.groupby("entry")["seconds"].mean() / 60
+        taken = {name: float(minutes[name]) for name in ("images-no-latents", "images-base")}
+        yield over_seeds("images.latent_gain", ratios, runs, "ablation", minutes=taken)
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]
         column = f"metrics.samplers.{emoji['metrics.best_sampler']}.relative_frechet"
         yield reported_column("images.emoji_bpd", emoji, "metrics.bits_per_dim")
         yield reported_column("images.emoji_relative_frechet", emoji, column)
+
+
+def cost_and_consistency(experiments: pd.DataFrame) -> Iterator[Result]:
+    """Hours of two cores that the experiments take, and whether their sweeps compare."""
+    try:
+        described = load_experiments(ROOT / "experiments.yaml", ROOT / PARAMS_FILE)
+    except GenlabError as error:  # an experiment does not fit what the user set in params.yaml
+        print(f"left out: experiments.hours, experiments.sweeps: {error}")
+        return
+    automatic = [experiment for experiment in described if not experiment.manual]
+    missing = [run.name for run in automatic if run.name not in experiments.index]
+    minutes = 0.0
+    for run in automatic:
+        measured = run.name not in missing
+        of_run = experiments.at[run.name, "seconds"] / 60 if measured else run.minutes or 0.0
+        minutes += of_run * run.threads
+    details = {"measured": len(automatic) - len(missing), "estimated": len(missing)}
+    hours = minutes / 60 / CORES
+    command = "make experiments ARGS='--jobs 2'"
+    yield Result("experiments.hours", hours, None, len(automatic), (0,), command, details)
+    sweeps = dict.fromkeys(sweep for run in automatic for sweep in run.sweep)
+    complete = [
+        sweep
+        for sweep in sweeps
+        if len(select(experiments, sweep)) == sum(sweep in run.sweep for run in automatic)
+    ]
+    incomplete = sorted({*sweeps} - {*complete})
+    share = len(complete) / len(sweeps)
+    details = {"incomplete_or_mixed": incomplete}
+    yield Result("experiments.sweeps", share, None, len(sweeps), (0,), command, details)
 
 
 def one_model(values: Mapping[str, float]) -> Iterator[Result]:
@@ -174,10 +250,11 @@ def read(path: str | Path) -> Any:
 
 
 def reported(key: str, metrics: Mapping[str, Any], name: str, command: str = DEFAULT) -> Result:
-    """The metric `name` with its interval."""
+    """The metric `name` of one training with its interval over items."""
     interval = metrics["intervals"][name]
     bounds = (float(interval["low"]), float(interval["high"]))
-    return Result(key, float(metrics[name]), bounds, int(interval["n"]), (0,), command)
+    details = {"trainings": 1}
+    return Result(key, float(metrics[name]), bounds, int(interval["n"]), (0,), command, details)
 
 
 def reported_column(key: str, run: pd.Series, column: str) -> Result:
@@ -185,4 +262,4 @@ def reported_column(key: str, run: pd.Series, column: str) -> Result:
     group, _, name = column.rpartition(".")
     interval = {key: run[f"{group}.intervals.{name}.{key}"] for key in ("low", "high", "n")}
     metrics = {name: run[column], "intervals": {name: interval}}
-    return reported(key, metrics, name, run["command"])
+    return reported(key, metrics, name, sweep_command(str(run.name)))

@@ -17,7 +17,7 @@ def make_runs(sweep: str, entry: str, column: str, values: list[object]) -> pd.D
     rows = [
         {
             "entry": entry, "sweep": [sweep], "seed": seed, column: value,
-            "fingerprint.code": "1", "fingerprint.evaluation": "2",
+            "fingerprint.code": "1", "fingerprint.evaluation": "2", "machine": "A, 1 thread",
         }
         for seed, value in enumerate(values)
     ]  # fmt: skip
@@ -54,21 +54,44 @@ def test_the_long_run_counts_what_it_loses_once_it_has_converged(
     assert values == {"grids.long_run.exact": end, "grids.long_run.lowest": lowest}
 
 
-def test_ablations_count_where_all_are_there_and_of_one_version(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_hours_and_complete_sweeps_are_counted_over_the_described_runs(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    runs = make_runs("ablation", "images-base", "metrics.ssim", [0.8, 0.9, 0.85])
-    [partial] = pipeline.image_experiments(runs)
-    assert (partial.key, partial.value, partial.n) == ("images.ablations.one_version", 0.0, 3)
-    assert "images-no-head-seed2" in capsys.readouterr().out
-    monkeypatch.setattr(pipeline, "load_experiments", lambda *_: described)
-    described = [SimpleNamespace(name=name, sweep=["ablation"]) for name in runs.index]
-    [complete] = pipeline.image_experiments(runs)
-    assert (complete.value, complete.seeds) == (1.0, [0, 1, 2])
-    runs.loc["images-base-seed1", "fingerprint.code"] = "3"
-    [of_two_versions] = pipeline.image_experiments(runs)
-    assert of_two_versions.value == 0.0
-    assert "of 2 versions of code" in capsys.readouterr().out
+    names = ["images-base-seed0", "images-base-seed1"]
+    described = [
+        SimpleNamespace(name=name, sweep=["rate"], manual=False, minutes=None, threads=1)
+        for name in names
+    ]
+    unmeasured = SimpleNamespace(name="a", sweep=["seeds"], manual=False, minutes=60, threads=2)
+    monkeypatch.setattr(pipeline, "load_experiments", lambda *_: [*described, unmeasured])
+    runs = make_runs("rate", "images-base", "seconds", [1800.0, 3600.0])
+    hours, sweeps = pipeline.cost_and_consistency(runs)
+    assert hours.value == pytest.approx((0.5 + 1 + 2 * 1) / 2)
+    assert hours.details == {"measured": 2, "estimated": 1}
+    assert (sweeps.value, sweeps.details) == (0.5, {"incomplete_or_mixed": ["seeds"]})
+    runs.loc[names[1], "machine"] = "B, 1 thread"
+    _, sweeps = pipeline.cost_and_consistency(runs)
+    assert sweeps.details == {"incomplete_or_mixed": ["rate", "seeds"]}
+
+
+def test_what_z_buys_is_a_ratio_by_seed() -> None:
+    column = "metrics.samplers.prior.relative_frechet"
+    runs = pd.concat(
+        [
+            make_runs("ablation", "images-no-latents", column, [20.0, 30.0]),
+            make_runs("ablation", "images-base", column, [10.0, 10.0]),
+        ]
+    )
+    nats = {"metrics.bits_per_dim": 3.0, "metrics.neg_elbo_nats": 1.0, "training.best.elbo": -1.0}
+    runs = runs.assign(**nats, seconds=60.0)
+    runs["metrics.best_sampler"] = "prior"
+    runs["metrics.floor.frechet_distance"] = 0.5
+    [result] = pipeline.image_experiments(runs)
+    assert (result.key, result.value, result.details["values"]) == (
+        "images.latent_gain",
+        2.5,
+        [2.0, 3.0],
+    )
 
 
 def test_the_valid_rate_is_that_of_samples_at_temperature_1(
@@ -77,8 +100,37 @@ def test_the_valid_rate_is_that_of_samples_at_temperature_1(
     monkeypatch.chdir(root)
     monkeypatch.setattr(pipeline, "MINUTES", {})
     samplers = json.loads(Path("results/arc_grids/metrics.json").read_text())["samplers"]
-    values = {result.key: result.value for result in pipeline.default_results()}
-    assert values["grids.valid_rate"] == samplers["ancestral"]["valid_rate"]
+    one = {result.key: result for result in pipeline.default_results(pd.DataFrame())}
+    assert one["grids.valid_rate"].value == samplers["ancestral"]["valid_rate"]
+    assert one["grids.valid_rate"].details == {"trainings": 1}
+
+
+def test_a_headline_is_the_mean_over_five_trainings_of_one_version(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(pipeline, "MINUTES", {})
+    rates = [0.7, 0.72, 0.74, 0.76, 0.78]
+    column = "metrics.samplers.ancestral.valid_rate"
+    runs = make_runs("grid-seeds", "grids-default", column, [*rates])
+    metrics = json.loads(Path("results/arc_grids/metrics.json").read_text())
+    for name in ("neg_elbo_over_entropy_bound", "neg_elbo_nats"):
+        runs[f"metrics.{name}"] = metrics[name]
+    runs["metrics.arc_agi.exact_grid_accuracy"] = 1.0
+    runs["metrics.samplers.prior.count_tv"] = 0.1
+    runs["metrics.best_sampler"] = "prior"
+    result = {result.key: result for result in pipeline.default_results(runs)}["grids.valid_rate"]
+    assert (result.value, result.n) == (pytest.approx(0.74), 5)
+    assert result.details == {"trainings": 5, "values": rates}
+    assert result.interval == pytest.approx((0.7007, 0.7793), abs=1e-4)
+    # Not of the committed model, or too few, or of two machines: of one training.
+    for other in (
+        runs.assign(**{"metrics.neg_elbo_nats": 1.0}),
+        runs.iloc[:4],
+        runs.assign(machine=["A", "A", "A", "A", "B"]),
+    ):
+        results = {result.key: result for result in pipeline.default_results(other)}
+        assert results["grids.valid_rate"].details == {"trainings": 1}
 
 
 @pytest.mark.parametrize("current", [True, False])

@@ -34,7 +34,7 @@ KEPT = re.compile(
     r"|metrics\.(\w+|floor\.\w+|rate\..+|arc_agi\.\w+|memorisation\.near_duplicate_rate)"
     r"|metrics\.intervals\.bits_per_dim\.\w+"
     r"|metrics\.samplers\.\w+\.(n|valid_rate|count_tv|temperature|validation_frechet"
-    r"|frechet_distance|recall|precision|acceptance_rate|discriminator_accuracy|novelty"
+    r"|frechet_distance|recall|precision|acceptance|discriminator_accuracy|novelty"
     r"|relative_frechet|intervals\.relative_frechet\.\w+)"
 )
 """Columns of the result files that tables, benchmarks and pages read, or may want to."""

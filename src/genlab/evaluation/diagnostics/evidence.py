@@ -116,8 +116,7 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         key = f"relative_frechet_{name}"
         relative_frechet[key] = sampler["relative_frechet"]
         intervals[key] = sampler["intervals"]["relative_frechet"]
-    for name in ("recall", "discriminator_accuracy"):
-        intervals[name] = best["intervals"][name]
+    intervals["discriminator_accuracy"] = best["intervals"]["discriminator_accuracy"]
     duplicate_interval = metrics["memorisation"]["intervals"]["near_duplicate_rate"]
     return {
         **{name: metrics[name] for name in names},
@@ -127,7 +126,6 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         "items_nats": math.log(metrics["n"]),
         "prior_over_posterior": samplers["prior"]["frechet_distance"]
         / samplers["posterior"]["frechet_distance"],
-        "recall": best["recall"],
         "discriminator_accuracy": best["discriminator_accuracy"],
         "near_duplicate_rate_low": duplicate_interval["low"],
         "intervals": intervals,

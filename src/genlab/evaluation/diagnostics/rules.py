@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from genlab.evaluation.diagnostics.criteria import MAX_SKIPPED, MIN_ACTIVE, MIN_KL
+from genlab.evaluation.diagnostics.criteria import MAX_PRIOR_OVER_POSTERIOR, MAX_SKIPPED
 
-PRIOR_OVER_POSTERIOR = 2.0
-"""Maximum ratio of the Fréchet distances of prior and posterior draws. Above it, the prior causes
-most of the distance, since the decoder is the same for both."""
+MIN_ACTIVE = 0.05
+"""Minimum fraction of active latents; with fewer, most of the code carries no information."""
+MIN_KL = 1.0
+"""Minimum nats of the KL, which bounds the information of z about x: 1 nat cannot tell three items
+apart."""
 MAX_CORRELATION = 0.1
 """Maximum correlation of errors at neighbouring pixels that are independent given z."""
 MAX_NOISE_MISMATCH = 2.0
@@ -128,7 +130,7 @@ IMAGES: tuple[DiagnosisRule, ...] = (
     ),
     DiagnosisRule(
         "prior_posterior_mismatch",
-        lambda e: e.prior_over_posterior > PRIOR_OVER_POSTERIOR,
+        lambda e: e.prior_over_posterior > MAX_PRIOR_OVER_POSTERIOR,
         ("prior_over_posterior", "relative_frechet_prior", "relative_frechet_posterior"),
         lambda e: (
             {"prior": "autoregressive_mixture"}

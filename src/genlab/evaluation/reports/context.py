@@ -9,14 +9,22 @@ from genlab.core.io import read_json
 from genlab.core.params import load_params
 from genlab.evaluation.diagnostics.rules import detected_issues
 from genlab.evaluation.reports.targets import read_targets
+from genlab.evaluation.reports.trainings import judge_trainings, select_trainings
 from genlab.experiments.definitions import compare_code
-from genlab.experiments.results import RESULTS_FILE, flatten_results, read_results
+from genlab.experiments.results import (
+    RESULTS_FILE,
+    add_image_columns,
+    flatten_results,
+    read_results,
+)
+from genlab.experiments.rules import find_missing, read_rules
 
 Context = dict[str, Any]
 """Variables of a template by name."""
 
 RESULTS = ("data", "training", "metrics", "verdict", "diagnosis", "failures")
 """Files of results/DATASET, written by the stages."""
+EXPERIMENTS_FILE = "experiments.yaml"
 DEFAULT = "default"
 """Name of the pipeline's run among the experiments."""
 
@@ -32,10 +40,17 @@ def load_context(root: Path, dataset: str) -> Context:
     }
     experiments = read_results(root / RESULTS_FILE)
     params = load_params(root / "params.yaml")
+    family = params.dataset(dataset).family
+    trainings = select_trainings(experiments, dataset, context["metrics"])
+    verdict = judge_trainings(family, trainings, context["verdict"])
     return context | {
+        "verdict": verdict,
+        "trainings": trainings,
+        "rules": read_rules(root / EXPERIMENTS_FILE),
+        "missing_runs": find_missing(root / EXPERIMENTS_FILE, experiments),
         "dataset": dataset,
         "title": params.dataset(dataset).title,
-        "family": params.dataset(dataset).family,
+        "family": family,
         "params": params.for_dataset(dataset).model_dump(),
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
@@ -54,8 +69,7 @@ def load_benchmarks(root: Path) -> Context:
 def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     """Load the default run and the experiments of a dataset: a row per run, dotted columns.
 
-    Columns are those of results/experiments.csv; for images `frechet`, `relative_frechet` and
-    `recall` are added, the numbers of the sampler that the validation split selected.
+    Columns are those of results/experiments.csv, and for images those of `add_image_columns`.
     """
     experiments = read_results(root / RESULTS_FILE)
     files = ("metrics", "training", "verdict", "diagnosis")
@@ -65,19 +79,8 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
         "diagnosis.found": detected_issues(results["diagnosis"]["diagnoses"]),
     }
     default = pd.DataFrame([default_row], index=[DEFAULT])
-    runs = pd.concat([default, experiments[experiments["dataset"] == dataset]]).copy()
-    if "metrics.best_sampler" in runs:
-        keys = {
-            "frechet": "frechet_distance",
-            "recall": "recall",
-            "relative_frechet": "relative_frechet",
-        }
-        for column, key in keys.items():
-            runs[column] = [
-                row.get(f"metrics.samplers.{row['metrics.best_sampler']}.{key}")
-                for _, row in runs.iterrows()
-            ]
-    return runs
+    rows = experiments[experiments["dataset"] == dataset]
+    return add_image_columns(pd.concat([default, rows]).copy())
 
 
 def load_baselines(root: Path) -> Context:

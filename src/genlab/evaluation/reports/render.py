@@ -11,7 +11,7 @@ import jinja2
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import load_params
-from genlab.evaluation.reports import beta0, formats, tables
+from genlab.evaluation.reports import beta0, formats, sweeps, tables
 from genlab.evaluation.reports.context import Context, load_benchmarks, load_context
 from genlab.evaluation.reports.targets import read_targets
 
@@ -32,7 +32,8 @@ README_ROWS = (
 """Keys of results/benchmarks.json that the README shows."""
 AGENT = "results/agent.json"  # whose `statement` the README quotes
 COMMITTED = (
-    "README.md", "params.yaml", "reports", "results", "plots", "benchmarks/targets.yaml",
+    "README.md", "params.yaml", "experiments.yaml", "reports", "results", "plots",
+    "benchmarks/targets.yaml",
 )  # fmt: skip
 """What the committed reports are rendered from."""
 
@@ -112,7 +113,7 @@ def _render(root: Path, context: Context, *templates: str) -> str:
     def run(name: str, column: str) -> object:
         return context["runs"].at[name, column]
 
-    helpers = {"tables": tables, "figure": figure, "run": run}
+    helpers = {"tables": tables, "sweeps": sweeps, "figure": figure, "run": run}
     try:
         text = formats.load_template(*templates).render(context, **helpers)
     except (jinja2.UndefinedError, KeyError) as error:

@@ -1,13 +1,11 @@
 """Markdown tables of reports, made from result files by pandas."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from scipy.stats import ttest_1samp
 
-from genlab.core.errors import GenlabError
 from genlab.core.stats import student_interval
 from genlab.evaluation.failures.error_analysis import Test, rank_tests
 from genlab.evaluation.reports.formats import (
@@ -18,8 +16,8 @@ from genlab.evaluation.reports.formats import (
     format_value,
     to_words,
 )
-from genlab.evaluation.reports.targets import Target
-from genlab.experiments.results import select_sweep, summarise_sweep
+from genlab.evaluation.reports.targets import Target, judge_target
+from genlab.evaluation.reports.trainings import find_metric, training_values
 
 BASELINES = {
     "ours": "this model",
@@ -32,9 +30,11 @@ SHARES = ("accuracy", "rate", "baseline", "share", "components")
 """Endings of the metrics that are percentages."""
 COUNTS = ("_units", "epochs", "updates", "latent_dim")
 """Endings of the metrics that are counts, for which Student's interval is not meant."""
-RATE_SLACK = 0.01  # fraction of the ELBO that may be given up for better samples
-LEVEL = 0.05  # of significance: a difference with a larger p is within the noise of the seeds
-INTERVALS = "Intervals of a model's metrics are over items of one checkpoint, not over trainings."
+INTERVALS = (
+    "Intervals of several trainings are Student's over them; those of one training are over its"
+    " items and say nothing of another training. Where an interval over trainings contains the"
+    " target, the outcome is undecided."
+)
 Row = Mapping[str, Any]
 
 
@@ -81,144 +81,39 @@ def metrics_table(metrics: Row, labels: Mapping[str, str] | None = None) -> str:
     )
 
 
-def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
-    """Make `table` return the reason where a sweep was not run, or by different code versions."""
+def headline(metrics: Row, trainings: pd.DataFrame, path: str) -> str:
+    """Format a metric of the default model: the mean of its trainings, else that of one.
 
-    @wraps(table)
-    def table_or_reason(*arguments: Any, **options: Any) -> str:
-        try:
-            return table(*arguments, **options)
-        except GenlabError as error:
-            return f"*Not shown: {error}*"
-
-    return table_or_reason
-
-
-@explain_missing
-def sweep_table(
-    runs: pd.DataFrame,
-    sweep: str,
-    columns: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
-    *,
-    intervals: Container[str] | None = None,
-    base: str = "",
-    differences: Mapping[str, str] | None = None,
-) -> str:
-    """Table of the entries of a sweep by columns: means over seeds.
-
-    names: {entry: label}, by default all entries. intervals: the columns that are shown with their
-    intervals, by default all. A star marks a mean that differs from that of the entry `base` by
-    more than the noise of the seeds. differences: columns of mean differences from `base`, with
-    intervals.
+    path: dotted, below metrics.json; `best` stands for the sampler that validation chose.
     """
-    rows = select_sweep(runs, sweep)
-    means = summarise_sweep(rows, columns)
-    with_intervals = columns if intervals is None else intervals
-    for row in means.values():
-        row["intervals"] = {
-            key: row["intervals"].get(key) for key in columns if key in with_intervals
-        }
-    table = []
-    for name, label in (names or {name: f"`{name}`" for name in means}).items():
-        if name not in means:
-            continue
-        cells = {"run": label}
-        for key, title in columns.items():
-            differs = bool(base) and _p_value(rows, key, name, base) < LEVEL
-            cells[title] = format_with_interval(means[name], key) + ("*" if differs else "")
-        for key, title in (differences or {}).items():
-            cells[title] = "–" if name == base else _mean_difference(rows, key, name, base)
-        table.append(cells)
-    return to_markdown(table)
+    if trainings.empty:
+        group, name = find_metric(metrics, path)
+        return f"{format_metric(name, group[name])} (of one training)"
+    return f"{_mean_of_trainings(trainings, path)} over {len(trainings)} trainings"
 
 
-@explain_missing
-def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
-    """The mean of a column over the seeds of an entry."""
-    return format_number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
+def headlines_table(metrics: Row, trainings: pd.DataFrame, labels: Mapping[str, str]) -> str:
+    """Table of metrics, {path: label}: means over trainings, and the committed training.
 
-
-@explain_missing
-def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
-    """Count the seeds of an entry in which a failure is diagnosed: `2 of 3`."""
-    return _count_diagnoses(select_sweep(runs, sweep), entry, rule)
-
-
-def _count_diagnoses(rows: pd.DataFrame, entry: str, rule: str) -> str:
-    issues_by_seed = rows.loc[rows["entry"] == entry, "diagnosis.found"]
-    count = sum(rule in issues for issues in issues_by_seed)
-    return f"{count} of {len(issues_by_seed)}"
-
-
-@explain_missing
-def seeds_table(
-    runs: pd.DataFrame, sweep: str, rule: str, columns: Mapping[str, str], names: Mapping[str, str]
-) -> str:
-    """Table of the entries of a sweep by columns: ranges over seeds, for skewed numbers.
-
-    rule: the failure that the columns give evidence of. names: {entry: label}.
+    The committed training has intervals over its items.
     """
-    rows = select_sweep(runs, sweep)
-
-    def span(name: str, key: str) -> str:
-        values = rows.loc[rows["entry"] == name, key]
-        return " to ".join(dict.fromkeys(map(format_number, (values.min(), values.max()))))
-
-    return to_markdown(
-        {
-            "run": label,
-            "diagnosed": _count_diagnoses(rows, name, rule),
-            **{title: span(name, key) for key, title in columns.items()},
-        }
-        for name, label in names.items()
-        if name in set(rows["entry"])
-    )
+    rows = []
+    for path, label in labels.items():
+        group, name = find_metric(metrics, path)
+        row = {"metric": label}
+        if not trainings.empty:
+            row[f"mean of {len(trainings)} trainings"] = _mean_of_trainings(trainings, path)
+        row["committed training"] = format_with_interval(group, name)
+        rows.append(row)
+    return to_markdown(rows)
 
 
-@explain_missing
-def chosen_rate(runs: pd.DataFrame) -> str:
-    """Name the entry of the sweep `rate` with the lowest Fréchet distance of prior draws.
-
-    Candidates are trained at beta 1, and their -ELBO exceeds the lowest of these by at most
-    RATE_SLACK; both numbers are means over seeds on the validation split. Candidates whose distance
-    differs by no more than the noise of the seeds are named as ties.
-    """
-    beta = "training.best.beta"
-    elbo = "training.best.elbo"
-    frechet = "metrics.samplers.prior.validation_frechet"
-    rows = select_sweep(runs, "rate")
-    means = summarise_sweep(rows, (beta, elbo, frechet))
-    at_one = {name: row for name, row in means.items() if row[beta] == 1.0}
-    limit = max(row[elbo] for row in at_one.values()) * (1 + RATE_SLACK)
-    allowed = {name: row[frechet] for name, row in at_one.items() if row[elbo] >= limit}
-    best = min(allowed, key=allowed.__getitem__)
-    p_values = {n: _p_value(rows, frechet, n, best) for n in allowed if n != best}
-    ties = [f"`{n}` (p = {format_number(p)})" for n, p in p_values.items() if not p < LEVEL]
-    return f"`{best}`" + (f", in a tie with {', '.join(ties)}" if ties else "")
-
-
-@explain_missing
-def fixes_table(runs: pd.DataFrame, sweep: str, fixes: Sequence[Sequence[str]]) -> str:
-    """Table of failures and their fixes: a measurement without and with each change.
-
-    fixes: (symptom, its diagnosis, what is measured, its column, entry without the change, change,
-    entry with it). The table also says in how many seeds without the change the failure is
-    diagnosed.
-    """
-    rows = select_sweep(runs, sweep)
-    means = summarise_sweep(rows, {fix[3] for fix in fixes})
-    return to_markdown(
-        {
-            "symptom": symptom,
-            "diagnosed": _count_diagnoses(rows, without, rule),
-            "measurement": f"{measure} {format_with_interval(means[without], column)}",
-            "change": change,
-            "effect": format_with_interval(means[changed], column),
-        }
-        for symptom, rule, measure, column, without, change, changed in fixes
-        if {without, changed} <= means.keys()
-    )
+def _mean_of_trainings(trainings: pd.DataFrame, path: str) -> str:
+    """Mean over trainings with Student's interval: `9.3 (8.1 to 10.5)`."""
+    name = path.rpartition(".")[2]
+    values = training_values(trainings, path)
+    row = {name: float(np.mean(values)), "intervals": {name: student_interval(values)}}
+    return format_with_interval(row, name)
 
 
 def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | None = None) -> str:
@@ -242,11 +137,13 @@ def targets_table(
         entry = {"value": None, "interval": None, "command": None, **benchmarks.get(key, {})}
         value = entry["value"]
         interval = entry["interval"]
-        outcome = target.outcome(value)
+        trainings = entry.get("trainings")
+        outcome = judge_target(target, entry)
         row = {
             "result": target.description,
             "value": "not measured" if value is None else format_number(value),
             "95 % interval": " to ".join(map(format_number, interval)) if interval else "–",
+            "trainings": "–" if trainings is None else str(trainings),
             "target": "–"
             if target.target is None
             else f"{target.sign} {format_number(target.target)}",
@@ -264,8 +161,9 @@ def missed_targets(targets: Mapping[str, Target], benchmarks: Mapping[str, Row])
     """List the missed targets with values: `grids.valid_rate` 0.731 (target >= 0.8)."""
     missed = []
     for key, target in targets.items():
-        value = benchmarks.get(key, {}).get("value")
-        if target.outcome(value) == "missed":
+        entry = benchmarks.get(key, {})
+        if judge_target(target, entry) == "missed":
+            value = entry["value"]
             limit = f"{target.sign} {format_number(target.target)}"
             missed.append(f"`{key}` {format_number(value)} (target {limit})")
     return missed
@@ -321,23 +219,6 @@ def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str
         }
         for row in baselines
     )
-
-
-def _differences(rows: pd.DataFrame, column: str, entry: str, base: str) -> "pd.Series[float]":
-    """Differences of two entries by seed, which are paired since a seed draws the split too."""
-    values = rows.pivot(index="seed", columns="entry", values=column).astype(float)
-    return (values[entry] - values[base]).dropna()
-
-
-def _p_value(rows: pd.DataFrame, column: str, entry: str, base: str) -> float:
-    """p-value of a paired t-test over the seeds of two entries; nan for a single seed."""
-    return float(ttest_1samp(_differences(rows, column, entry, base), 0.0).pvalue)
-
-
-def _mean_difference(rows: pd.DataFrame, column: str, entry: str, base: str) -> str:
-    """Mean difference over seeds with Student's 95 % interval."""
-    differences = _differences(rows, column, entry, base)
-    return f"{format_number(differences.mean())} ({format_interval(student_interval(differences))})"
 
 
 def _by_key(metrics: Row) -> dict[str, str]:

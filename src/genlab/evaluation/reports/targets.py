@@ -1,7 +1,8 @@
 """Targets of the benchmarks, read from benchmarks/targets.yaml."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
@@ -32,12 +33,17 @@ class Target(BaseModel):
         """Whether `value` meets the target; None without a value or a target."""
         return self._satisfies(value, self.target)
 
-    def outcome(self, value: float | None) -> str:
-        """Compare `value` with both targets, in words."""
+    def outcome(self, value: float | None, interval: Sequence[float] | None = None) -> str:
+        """Compare `value` with both targets, in words.
+
+        interval: of a mean over trainings; if it contains the target, the outcome is undecided.
+        """
         if value is None:
             return "not measured"
         if self.target is None:
             return "reported"
+        if interval and interval[0] < self.target < interval[1]:
+            return "undecided"
         if self._satisfies(value, self.stretch_target):
             return "stretch target met"
         return "met" if self.met(value) else "missed"
@@ -46,6 +52,15 @@ class Target(BaseModel):
         if value is None or target is None:
             return None
         return value >= target if self.direction == "maximize" else value <= target
+
+
+def judge_target(target: Target, entry: Mapping[str, Any]) -> str:
+    """Outcome of a benchmark; its interval decides only if it is over several trainings.
+
+    entry: of results/benchmarks.json, empty where nothing was measured.
+    """
+    several = entry.get("trainings", 1) > 1
+    return target.outcome(entry.get("value"), entry.get("interval") if several else None)
 
 
 def read_targets(root: Path, dataset: str | None = None) -> dict[str, Target]:

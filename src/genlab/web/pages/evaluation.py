@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import streamlit as st
 
+from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import format_interval, format_number, to_heading, to_words
-from genlab.evaluation.reports.targets import read_targets
+from genlab.evaluation.reports.targets import judge_target, read_targets
+from genlab.evaluation.reports.trainings import judge_trainings, read_trainings
 from genlab.web import items
 from genlab.web.components import frame, look
 from genlab.web.components.escape import label
@@ -47,13 +50,14 @@ SAMPLED = {
 def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
     """Read the verdict, the reasons for it, and the table of its criteria.
 
-    Raises a GenlabError if the stage has not run yet.
+    The verdict is over several trainings where there are any, else of one. Raises a GenlabError if
+    the stage has not run yet.
     """
-    columns = ("name", "value", "interval", "sign", "threshold", "why")
-    with open_json(root / "results" / dataset / "verdict.json") as verdict:
+    columns = ("outcome", "name", "value", "interval", "sign", "threshold", "why")
+    with open_json(root / "results" / dataset / "verdict.json") as one_training:
+        verdict = judge_dataset(root, dataset, one_training)
         criteria = [
-            {"outcome": "met" if row["passed"] else "missed"}
-            | {key: row[key] for key in columns}
+            {key: row[key] for key in columns}
             | {"interval": format_interval(row["interval"]) or None}
             for row in verdict["criteria"]
         ]
@@ -62,8 +66,19 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
         issues = [to_words(issue["name"]) for issue in diagnosis["diagnoses"] if issue["found"]]
     met = sum(row["outcome"] == "met" for row in criteria)
     diagnoses = f"Diagnosed: {', '.join(issues)}." if issues else "No collapse found."
-    reasons = " ".join([f"{met} of {len(criteria)} criteria met. {diagnoses}", *limits])
-    return "passed" if met == len(criteria) else "not passed", reasons, criteria
+    counted = f"{met} of {len(criteria)} criteria met, {verdict['scope']}."
+    reasons = " ".join([counted, diagnoses, *limits])
+    return verdict["outcome"], reasons, criteria
+
+
+def judge_dataset(root: Path, dataset: str, verdict: Mapping[str, Any]) -> Row:
+    """Judge a dataset's model by its trainings. verdict: content of verdict.json, of one."""
+    family = items.find_dataset(root, dataset).family
+    try:
+        trainings = read_trainings(root, dataset)
+    except GenlabError:  # no table of experiments, or a truncated one
+        trainings = pd.DataFrame()
+    return judge_trainings(family, trainings, verdict)
 
 
 def read_key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
@@ -91,7 +106,7 @@ def compare_targets(root: Path, dataset: str) -> list[Row]:
             rows.append(
                 {
                     "description": target.description,
-                    "outcome": target.outcome(value),
+                    "outcome": judge_target(target, measurement),
                     "value": value,
                     "interval": format_interval(measurement.get("interval")) or None,
                     "sign": target.sign,

@@ -1,0 +1,124 @@
+"""Markdown tables of sweeps of experiments, and what is said of their rows."""
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import pandas as pd
+from scipy.stats import ttest_1samp
+
+from genlab.core.errors import GenlabError
+from genlab.core.stats import student_interval
+from genlab.evaluation.reports.formats import format_interval, format_number
+from genlab.evaluation.reports.tables import format_with_interval, to_markdown
+from genlab.experiments.results import paired_differences, select_sweep, summarise_sweep
+from genlab.experiments.rules import Rule, apply_rule
+
+LEVEL = 0.05  # of significance: a difference with a larger p is within the noise of the seeds
+
+
+def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
+    """Make `table` return the reason where a sweep was not run, or by different code versions."""
+
+    @wraps(table)
+    def table_or_reason(*arguments: Any, **options: Any) -> str:
+        try:
+            return table(*arguments, **options)
+        except GenlabError as error:
+            return f"*Not shown: {error}*"
+
+    return table_or_reason
+
+
+@explain_missing
+def sweep_table(
+    runs: pd.DataFrame,
+    sweep: str,
+    columns: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    *,
+    intervals: Container[str] | None = None,
+    base: str = "",
+    differences: Mapping[str, str] | None = None,
+) -> str:
+    """Table of the entries of a sweep by columns: means over seeds.
+
+    names: {entry: label}, by default all entries. intervals: the columns that are shown with their
+    intervals, by default all. A star marks a mean that differs from that of the entry `base` by
+    more than the noise of the seeds. differences: columns of mean differences from `base`, with
+    intervals.
+    """
+    rows = select_sweep(runs, sweep)
+    means = summarise_sweep(rows, columns)
+    with_intervals = columns if intervals is None else intervals
+    for row in means.values():
+        row["intervals"] = {
+            key: row["intervals"].get(key) for key in columns if key in with_intervals
+        }
+    table = []
+    for name, label in (names or {name: f"`{name}`" for name in means}).items():
+        if name not in means:
+            continue
+        cells = {"run": label}
+        for key, title in columns.items():
+            differs = bool(base) and _p_value(rows, key, name, base) < LEVEL
+            cells[title] = format_with_interval(means[name], key) + ("*" if differs else "")
+        for key, title in (differences or {}).items():
+            cells[title] = "–" if name == base else _mean_difference(rows, key, name, base)
+        table.append(cells)
+    return to_markdown(table)
+
+
+@explain_missing
+def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
+    """The mean of a column over the seeds of an entry."""
+    return format_number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
+
+
+@explain_missing
+def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
+    """Count the seeds of an entry in which a failure is diagnosed: `2 of 3`."""
+    rows = select_sweep(runs, sweep)
+    issues_by_seed = rows.loc[rows["entry"] == entry, "diagnosis.found"]
+    count = sum(rule in issues for issues in issues_by_seed)
+    return f"{count} of {len(issues_by_seed)}"
+
+
+@explain_missing
+def chosen_default(
+    runs: pd.DataFrame, rule: Rule, missing: Mapping[str, Sequence[str]], prices: Mapping[str, str]
+) -> str:
+    """Say what a rule picks, and what the default costs if it is another entry.
+
+    missing: runs that each sweep lacks. prices: {column: label} of the differences of the default
+    from what the rule picks, with intervals over seeds.
+    """
+    if lacking := missing.get(rule.sweep):
+        return f"*Not applied: {len(lacking)} runs of sweep `{rule.sweep}` are missing.*"
+    rows = select_sweep(runs, rule.sweep)
+    choice = apply_rule(rule, runs)
+    others = [name for name in choice.ties if name != choice.picked]
+    tie = f", in a tie with {len(others)} of {rows['entry'].nunique()}" if others else ""
+    default = ", the default" if choice.picked == rule.default else ""
+    picked = f"It picks `{choice.picked}`{default}{tie}"
+    if default:
+        return f"{picked}."
+    differences = [
+        f"{label} {_mean_difference(rows, column, rule.default, choice.picked)}"
+        for column, label in prices.items()
+    ]
+    return (
+        f"{picked}. The default, `{rule.default}`, is a preference for sharper reconstructions, not"
+        f" what the rule picks; its differences from it: {'; '.join(differences)}."
+    )
+
+
+def _p_value(rows: pd.DataFrame, column: str, entry: str, base: str) -> float:
+    """p-value of a paired t-test over the seeds of two entries; nan for a single seed."""
+    return float(ttest_1samp(paired_differences(rows, column, entry, base), 0.0).pvalue)
+
+
+def _mean_difference(rows: pd.DataFrame, column: str, entry: str, base: str) -> str:
+    """Mean difference over seeds with Student's 95 % interval."""
+    differences = paired_differences(rows, column, entry, base)
+    return f"{format_number(differences.mean())} ({format_interval(student_interval(differences))})"
