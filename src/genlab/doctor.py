@@ -161,7 +161,7 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
 
 
 def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
-    from genlab.llm.chat import Endpoint, LLMFailure
+    from genlab.llm.chat import Endpoint, LLMFailure, Retries
     from genlab.llm.redaction import excerpt
     from genlab.llm.transport import EndpointError
 
@@ -173,7 +173,7 @@ def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Chec
     failed = ""
     reason = ""
     try:
-        endpoint = Endpoint(role, quick, retries=(1, 1))
+        endpoint = Endpoint(role, quick, retries=Retries(1, 1))
         answer = endpoint.ask(_prompt("Write the numbers from 1 to 40 as words."))
         details |= {"reachable": excerpt(endpoint.client.base_url), "model": answer.model}
     except (GenlabError, LLMFailure) as error:

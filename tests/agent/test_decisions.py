@@ -9,8 +9,8 @@ from genlab.agent.decisions import (
     compare_with_goal,
     describe_verdict,
     find_best,
+    find_hopeless_bound,
     find_verdict,
-    hopeless_bound,
     is_promising,
     is_stalled,
     judge_attempt,
@@ -118,11 +118,11 @@ def test_verdicts_of_older_runs_are_read() -> None:
 
 
 def test_hopeless_attempts_are_found_by_the_spread_of_the_best() -> None:
-    assert hopeless_bound(None, SETTINGS) is None
-    assert hopeless_bound(attempt(1, 0.8), SETTINGS) is None
-    bound = hopeless_bound(attempt(1, 0.80, 0.82), SETTINGS)
+    assert find_hopeless_bound(None, SETTINGS) is None
+    assert find_hopeless_bound(attempt(1, 0.8), SETTINGS) is None
+    bound = find_hopeless_bound(attempt(1, 0.80, 0.82), SETTINGS)
     assert bound == pytest.approx(0.81 - 3 * 0.0141, abs=1e-3)
-    bound = hopeless_bound(attempt(1, 0.80, 0.82), settings(UNREACHABLE))  # of a loss
+    bound = find_hopeless_bound(attempt(1, 0.80, 0.82), settings(UNREACHABLE))  # of a loss
     assert bound == pytest.approx(0.19 + 3 * 0.0141, abs=1e-3)
 
 

@@ -137,7 +137,7 @@ def test_a_config_that_no_template_writes_can_be_evaluated(tmp_path: Path) -> No
     toolbox = Toolbox(create_project(tmp_path / "one", GOAL), settings())
     config = {"name": "A", "layers": [{"type": "Residual", "layers": [{"type": "Flatten"}]}]}
     trial = Trial(toolbox, "", "A", Training())
-    assert trial.compare(config, ModelSummary(parameters=9)) == []
+    assert trial.find_differences(config, ModelSummary(parameters=9)) == []
 
 
 @pytest.mark.parametrize("failing", [None, 2])
@@ -164,7 +164,7 @@ def test_seeds_after_the_first_are_trained_at_once(
 
     with Toolbox(create_project(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
         toolbox._idle_judges += [Waiting(), Waiting()]  # type: ignore[list-item]
-        trained = Trial(toolbox, "", "A", Training()).run()
+        trained = Trial(toolbox, "", "A", Training()).train_seeds()
         weights = (toolbox.workspace.root / trained.experiment_dir / WEIGHTS).read_bytes()
     assert [result["seed"] for result in trained.seeds] == ([0, 1] if failing else [0, 1, 2])
     assert trained.failure == ("it broke" if failing else "")

@@ -404,7 +404,7 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
 
 def test_hopeless_models_stop_after_a_seed_and_failed_ones_are_recorded(box: Toolbox) -> None:
     tools.write_file("src/m.py", CODE)
-    hopeless = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": 1.1})
+    hopeless = tools.pytorch_quick_evaluator("src/m.py", "M", {"stop_below": "1.1"})
     assert len(hopeless["seeds"]) == 1
     assert hopeless["notes"][0].startswith("hopeless")
     completed = tools.pytorch_quick_evaluator("src/m.py", "M", {})  # goes on in the same attempt

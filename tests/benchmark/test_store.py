@@ -67,7 +67,7 @@ def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Stor
         assert (item.status, item.score, item.components) == ("scored", 0.5, {"identity": None})
         assert reopened.item(2).cost == 0.5
     valid = store.item(1)
-    valid.request()
+    valid.start_request()
     missing = store.item(2)
     missing.item_id = 99
     with pytest.raises(GenlabError):
@@ -78,12 +78,12 @@ def test_changes_are_kept_together_or_not_at_all_and_read_by_another(store: Stor
 def test_an_item_changes_by_the_transitions_that_there_are(store: Store) -> None:
     item = store.item(1)
     with pytest.raises(ValueError, match="item 1 is queued: it cannot become scored"):
-        item.finish(0.5, None, {}, ScoreDetails())
-    item.request()
-    item.receive("a.png", "ab" * 32, seconds=2.0, note="letterbox")
-    item.evaluate()
+        item.record_score(0.5, None, {}, ScoreDetails())
+    item.start_request()
+    item.record_image("a.png", "ab" * 32, seconds=2.0, note="letterbox")
+    item.start_scoring()
     details = ScoreDetails(notes=["shifted"], versions={"constants": "7"})
-    item.finish(0.5, 0.25, {"identity": 0.5, "faces": None}, details)
+    item.record_score(0.5, 0.25, {"identity": 0.5, "faces": None}, details)
     item.judging = Judging(judge="eye", date="2026-01-01", reason="a seam")
     item.reused = Reused(run_id="2025-12-31", cost=0.5)
     store.save_items([item])
@@ -92,7 +92,7 @@ def test_an_item_changes_by_the_transitions_that_there_are(store: Store) -> None
     assert dict(saved) == dict(item)
     assert (saved.scoring, saved.score_version, saved.total_cost) == (details, "7", 0.5)
     with pytest.raises(ValueError, match="is scored: it cannot become generating"):
-        saved.request()
+        saved.start_request()
     saved.queue("lost")
     assert (saved.image, saved.score, saved.scoring, saved.judging) == ("", None, None, None)
 

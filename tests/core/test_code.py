@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from genlab.core.code import (
-    DECIDES,
-    DOCUMENTED,
-    EXCEPTIONS,
+    CODE_OF_RESULT,
+    DOCSTRINGS_READ,
+    WITHOUT_EFFECT,
     describe_syntax,
     digest_code,
     digest_sources,
@@ -49,9 +49,9 @@ DIGESTS = """
 import hashlib
 import sys
 sys.path.insert(0, {src!r})
-from genlab.core.code import DECIDES, describe_syntax, digest_code
+from genlab.core.code import CODE_OF_RESULT, describe_syntax, digest_code
 sample = describe_syntax(sys.stdin.read())
-print(hashlib.sha256(sample.encode()).hexdigest()[:8], *map(digest_code, DECIDES))
+print(hashlib.sha256(sample.encode()).hexdigest()[:8], *map(digest_code, CODE_OF_RESULT))
 """
 
 Edit = Callable[[str, random.Random], str]
@@ -230,7 +230,7 @@ def test_every_python_gives_the_same_digests(python: str) -> None:
     )
     sample, *rows = done.stdout.decode().split()
     assert sample == SAMPLE_DIGEST
-    assert rows == [digest_code(row) for row in DECIDES]
+    assert rows == [digest_code(row) for row in CODE_OF_RESULT]
 
 
 @pytest.fixture
@@ -267,11 +267,11 @@ CHANGES = {
 def test_a_change_makes_exactly_the_stages_stale_that_use_the_module(
     file: str, repository: Path
 ) -> None:
-    before = {row: digest_code(row, repository) for row in DECIDES}
-    assert before == {row: digest_code(row) for row in DECIDES}
+    before = {row: digest_code(row, repository) for row in CODE_OF_RESULT}
+    assert before == {row: digest_code(row) for row in CODE_OF_RESULT}
     path = repository / file
     path.write_bytes(path.read_bytes() + b"\nadded = 1\n")
-    stale = {row for row in DECIDES if digest_code(row, repository) != before[row]}
+    stale = {row for row in CODE_OF_RESULT if digest_code(row, repository) != before[row]}
     assert stale == CHANGES[file]
 
 
@@ -317,31 +317,31 @@ def is_covered(module: str, names: Any) -> bool:
     return any(f"{module}.".startswith(f"{name}.") for name in names)
 
 
-@pytest.mark.parametrize("row", DECIDES)
+@pytest.mark.parametrize("row", CODE_OF_RESULT)
 def test_what_decides_a_result_is_in_its_row_or_an_exception(row: str) -> None:
-    names = DECIDES[row]
+    names = CODE_OF_RESULT[row]
     modules = [name_module(path) for path in SOURCES if is_covered(name_module(path), names)]
     files = {name: module_file(name) for name in [*modules, *names]}
     missing = {
         module
         for name, path in files.items()
-        if path is not None and name not in EXCEPTIONS
+        if path is not None and name not in WITHOUT_EFFECT
         for module in imported_modules(path)
         if module not in ("genlab", "genlab.core")
-        and f"{module}.__init__" not in EXCEPTIONS
-        and not is_covered(module, [*names, *EXCEPTIONS])
+        and f"{module}.__init__" not in WITHOUT_EFFECT
+        and not is_covered(module, [*names, *WITHOUT_EFFECT])
     }
     assert missing == set()
 
 
 def test_every_stage_has_a_row() -> None:
     stages = {path.stem for path in (ROOT / "stages").glob("*.py")}
-    assert stages - {"params", "source"} <= set(DECIDES)
+    assert stages - {"params", "source"} <= set(CODE_OF_RESULT)
 
 
 def test_exceptions_exist_and_have_a_reason() -> None:
-    assert [name for name in [*EXCEPTIONS, *DOCUMENTED] if module_file(name) is None] == []
-    assert all({**EXCEPTIONS, **DOCUMENTED}.values())
+    assert [name for name in [*WITHOUT_EFFECT, *DOCSTRINGS_READ] if module_file(name) is None] == []
+    assert all({**WITHOUT_EFFECT, **DOCSTRINGS_READ}.values())
 
 
 def test_docstrings_that_a_program_reads_count() -> None:
@@ -364,4 +364,4 @@ def test_docstrings_that_a_program_reads_count() -> None:
     described = {classes[name] for name in schemas & classes.keys()}
     described -= {"genlab.web.problems"}  # the description of the API, no result
     assert described
-    assert [module for module in described if not is_covered(module, DOCUMENTED)] == []
+    assert [module for module in described if not is_covered(module, DOCSTRINGS_READ)] == []

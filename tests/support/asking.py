@@ -8,7 +8,7 @@ from loopback import Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.params import load_params
-from genlab.llm.chat import Budget, Endpoint
+from genlab.llm.chat import Budget, Endpoint, Retries
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers
@@ -39,6 +39,6 @@ def endpoint(
     url = server if isinstance(server, str) else server.url
     fixed = {"base_url": url, "model": "big", "timeout": 5.0}
     role = load_params(ROOT / "params.yaml").agent.planning.model_copy(update=fixed | changes)
-    asker = Endpoint("planning", role, budget, seed=7, retries=(retries, retries), note=note)
+    asker = Endpoint("planning", role, budget, seed=7, retries=Retries(retries, retries), note=note)
     asker.answered = answered
     return asker

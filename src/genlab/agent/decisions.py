@@ -107,7 +107,7 @@ def is_stalled(attempts: Sequence[Attempt], goal: Goal, patience: int) -> bool:
     return bool(earlier) and max(latest) <= max(earlier)
 
 
-def hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
+def find_hopeless_bound(best: Attempt | None, settings: Settings) -> float | None:
     """Return the value of a first seed beyond which further seeds cannot reach the best attempt.
 
     None until the best attempt has all seeds, whose spread the bound depends on.

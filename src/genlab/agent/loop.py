@@ -19,8 +19,8 @@ from genlab.agent.decisions import (
     NOTHING_LEFT,
     describe_verdict,
     find_best,
+    find_hopeless_bound,
     find_verdict,
-    hopeless_bound,
     is_promising,
     judge_attempt,
 )
@@ -223,7 +223,9 @@ class Loop(AgentRun):
             self.toolbox,
             module,
             parse_training(draft.training),
-            stop_below=hopeless_bound(find_best(self.attempts, self.settings), self.settings),
+            hopeless_bound=find_hopeless_bound(
+                find_best(self.attempts, self.settings), self.settings
+            ),
             train_ahead=self.plan_ahead(draft),
         )
 

@@ -85,7 +85,7 @@ class RunRecord:
 
     @property
     def statement(self) -> str:
-        """Who planned the run, how it ended, and how it compares with search, as the README has it."""
+        """Who planned the run, how it ended, and how it compares with search, for the README."""
         origins = " and ".join(f"{count} by {name}" for name, count in self.planned_by.items())
         planner = f"planner {self.backend}; {origins} of {len(self.attempts)} attempts"
         return f"Research agent: {planner}. {self.verdict_text} {self.comparison_sentence}".strip()

@@ -88,7 +88,7 @@ _ATTEMPTS = (
     "genlab.agent.tool_loop",
 )
 
-DECIDES: Mapping[str, tuple[str, ...]] = {
+CODE_OF_RESULT: Mapping[str, tuple[str, ...]] = {
     # stages of dvc.yaml
     "generate": ("stages.generate", *_DATA, *_READ),
     "split": (
@@ -172,7 +172,7 @@ tests/core/test_code.py walks their imports: every module of genlab that they im
 the same row or among the exceptions.
 """
 
-EXCEPTIONS: Mapping[str, str] = {
+WITHOUT_EFFECT: Mapping[str, str] = {
     "genlab.agent.cli": "a command line; its options are stored in the run's settings",
     "genlab.benchmark.cli": "a command line; its options are stored in the run's options",
     "genlab.benchmark.cli_files": "a command line for files that people exchange and keep",
@@ -194,7 +194,7 @@ EXCEPTIONS: Mapping[str, str] = {
 }
 """Modules that change no result of the rows that import or contain them, and why."""
 
-DOCUMENTED: Mapping[str, str] = {
+DOCSTRINGS_READ: Mapping[str, str] = {
     "genlab.agent.architecture.schema": "descriptions in the JSON schema of model_config",
     "genlab.agent.architecture.training": "descriptions in the JSON schema of eval_config",
     "genlab.agent.goals.model_reading": "descriptions in the schema of goals that are read",
@@ -207,8 +207,8 @@ DOCUMENTED: Mapping[str, str] = {
 
 
 def digest_code(result: str, root: Path | None = None) -> str:
-    """SHA-256 of the code of a row of DECIDES; see `digest_sources`."""
-    return digest_sources(DECIDES[result], root)
+    """SHA-256 of the code of a row of CODE_OF_RESULT; see `digest_sources`."""
+    return digest_sources(CODE_OF_RESULT[result], root)
 
 
 def add_code(values: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -220,9 +220,9 @@ def digest_sources(names: Iterable[str], root: Path | None = None) -> str:
     """SHA-256 of the meaning of modules, packages (with all their files) and other files.
 
     names: dotted, such as `genlab.vae.models`, `stages.train` or, for another file,
-    `genlab.agent.templates.model.py.j2`. Modules in EXCEPTIONS are left out. root: repository whose
-    sources are read in place of the running ones. The digest depends neither on the order of names
-    nor on the version of Python. Raises ValueError for a name without a file.
+    `genlab.agent.templates.model.py.j2`. Modules in WITHOUT_EFFECT are left out. root: repository
+    whose sources are read in place of the running ones. The digest depends neither on the order of
+    names nor on the version of Python. Raises ValueError for a name without a file.
     """
     digests: dict[str, str] = {}
     for name in names:
@@ -230,7 +230,7 @@ def digest_sources(names: Iterable[str], root: Path | None = None) -> str:
         for path in _find_files(name, base):
             relative = path.relative_to(base)
             module = ".".join(relative.with_suffix("").parts)
-            if module not in EXCEPTIONS:
+            if module not in WITHOUT_EFFECT:
                 digests[relative.as_posix()] = _digest_file(path, module)
     lines = (f"{file} {content}" for file, content in sorted(digests.items()))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -247,8 +247,8 @@ def describe_syntax(source: str, *, docstrings: bool = False) -> str:
 
 
 def is_documented(module: str) -> bool:
-    """Whether a program reads the docstrings of a module; see DOCUMENTED."""
-    return any(f"{module}.".startswith(f"{name}.") for name in DOCUMENTED)
+    """Whether a program reads the docstrings of a module; see DOCSTRINGS_READ."""
+    return any(f"{module}.".startswith(f"{name}.") for name in DOCSTRINGS_READ)
 
 
 def _find_base(name: str, root: Path | None) -> Path:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
 STAGES_LOG = Path("runs/stages.jsonl")
-DVC = "GENLAB_DVC"  # environment variable, set by scripts/python: the process of dvc
-STAGE = "DVC_STAGE"  # environment variable, set by dvc
+DVC_PID_VARIABLE = "GENLAB_DVC"  # set by scripts/python: the id of dvc's process
+STAGE_VARIABLE = "DVC_STAGE"  # set by dvc: the address of the stage
 POLL = 0.5  # seconds between two checks of the parent
 ENDED = b"genlab: dvc has ended, so this stage ends; `dvc repro` resumes from its finished files\n"
 IMPORTED = time.time()
@@ -39,25 +39,26 @@ def dvc_stage() -> Iterator[None]:
     `cpu_seconds` (of this process and all its descendants). A stage that fails leaves no line.
     Nothing happens in a process that `scripts/python` did not start for dvc.
     """
-    dvc = os.environ.pop(DVC, "")  # processes that are started from here are not stages
-    if not dvc:
+    stated = os.environ.pop(DVC_PID_VARIABLE, "")  # processes started from here are not stages
+    if not stated:
         yield
         return
-    if _find_dvc() != int(dvc):  # it ended while modules were imported
+    dvc_pid = int(stated)
+    if _find_dvc_pid() != dvc_pid:  # it ended while modules were imported
         _end_stage()
-    Thread(target=_follow, args=(int(dvc),), daemon=True).start()
+    Thread(target=_end_with_dvc, args=(dvc_pid,), daemon=True).start()
     yield
     with suppress(OSError):  # the stage itself is finished
         _append_line()
 
 
-def _follow(dvc: int) -> None:
-    """Exit when dvc has ended, for whatever reason.
+def _end_with_dvc(dvc_pid: int) -> None:
+    """Exit when the process of dvc has ended, for whatever reason.
 
     A parent-death signal of Linux would come too early: when the *thread* that started the stage
     ends.
     """
-    while _find_dvc() == dvc:
+    while _find_dvc_pid() == dvc_pid:
         time.sleep(POLL)
     _end_stage()
 
@@ -68,15 +69,18 @@ def _end_stage() -> None:
     os._exit(1)
 
 
-def _find_dvc() -> int:
-    """Return the nearest ancestor process that dvc did not start for the stage.
+def _find_dvc_pid() -> int:
+    """Return the process id of dvc, the nearest ancestor whose environment names no stage.
 
-    Some shells (dash, fish) wait for dvc's command as a child process; they are skipped. Without
-    /proc, such a shell counts as dvc.
+    dvc runs the stage's command by a shell, and sets the stage's variable for both. Some shells
+    (dash, fish) stay as a process between dvc and the stage; they are skipped. Without /proc, such
+    a shell counts as dvc.
     """
     process = os.getppid()
     with suppress(OSError):
-        while f"\0{STAGE}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes():
+        while (
+            f"\0{STAGE_VARIABLE}=".encode() in b"\0" + Path(f"/proc/{process}/environ").read_bytes()
+        ):
             process = read_status(process)[PARENT_FIELD]
     return process
 
@@ -88,7 +92,7 @@ def read_status(process: int | str) -> list[int]:
 
 
 def _append_line() -> None:
-    name, _, dataset = os.environ[STAGE].rpartition(":")[2].partition("@")
+    name, _, dataset = os.environ[STAGE_VARIABLE].rpartition(":")[2].partition("@")
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu_seconds = sum(usage.ru_utime + usage.ru_stime for usage in usages)
     started = _find_start()

@@ -40,7 +40,7 @@ from genlab.grids.shapes import Objects
 
 Floats = npt.NDArray[np.float64]
 
-_CHUNK = 1 << 14
+_MAX_COMPARISONS = 1 << 14  # of a cell pattern with a position, at a time
 
 
 def grid_nats(objects: Objects, distribution: GridDistribution, count: int) -> Floats:
@@ -98,8 +98,8 @@ def _count_free_positions(
         first = placements.first[shape[order[low]]]
         count = placements.count[shape[order[low]]]
         cells = placements.cells[first : first + count]
-        rows = max(1, _CHUNK // count)
-        for chunk in range(low, high, rows):
-            grids = order[chunk : min(chunk + rows, high)]
-            free[grids] = count - collide(taken[grids, None], cells).sum(axis=1)
+        chunk_size = max(1, _MAX_COMPARISONS // count)
+        for start in range(low, high, chunk_size):
+            rows = order[start : min(start + chunk_size, high)]
+            free[rows] = count - collide(taken[rows, None], cells).sum(axis=1)
     return free

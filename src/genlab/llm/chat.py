@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -43,14 +43,25 @@ Messages = Sequence[Message]
 Schema = type[BaseModel] | None
 Functions = Sequence[Mapping[str, Any]]
 """Functions that the model may call, as OpenAI's parameter `tools` has them."""
-RETRIES = (4, 14)
-"""Retries after transient errors, half a second to eight apart: for an endpoint that may not exist,
-and for one that has just answered and may be down for a minute."""
 FULL = 0.9  # share of our limit below which a cut answer was cut by the server's own limit
 REPAIRS = 2  # further questions after an unusable answer
 MAX_ECHO = 20_000  # characters of an unusable answer that the model is shown again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count tokens; usually there are 4
 IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema: {}"
+
+
+class Retries(NamedTuple):
+    """Numbers of retries after transient errors, which are half a second to eight apart.
+
+    not_reached: of an endpoint that may not exist. reached: of one that has just answered, and may
+    be down for a minute.
+    """
+
+    not_reached: int
+    reached: int
+
+
+RETRIES = Retries(not_reached=4, reached=14)
 
 
 @dataclass(frozen=True)
@@ -136,7 +147,7 @@ class Endpoint:
         budget: Budget | None = None,
         *,
         seed: int = 0,
-        retries: tuple[int, int] = RETRIES,
+        retries: Retries = RETRIES,
         extra: Mapping[str, Any] | None = None,
         note: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -200,8 +211,13 @@ class Endpoint:
             if rejected:
                 question.left_out |= {rejected}
                 return None
-            # Unusable answers get two more attempts, timeouts get one.
-            question.attempt += {"invalid_answer": 1, "timeout": REPAIRS}.get(error.kind, 9)
+            # Unusable answers get two more attempts, timeouts get one, other errors none.
+            if error.kind == "invalid_answer":
+                question.attempt += 1
+            elif error.kind == "timeout":
+                question.attempt += REPAIRS
+            else:
+                raise
             if question.attempt > REPAIRS:
                 raise
             return None
@@ -245,7 +261,7 @@ class Endpoint:
         tokens_out = 0
         left = limit - self.budget.spent["seconds"] if limit else math.inf
         try:
-            retries = self._retries[self._is_up]
+            retries = self._retries.reached if self._is_up else self._retries.not_reached
             answering = self.client.chat(
                 request, params.timeout, retries=retries, left=left, note=self._report_wait
             )

@@ -56,28 +56,28 @@ def train(
     module: Module,
     recipe: Training,
     *,
-    stop_below: float | None = None,
+    hopeless_bound: float | None = None,
     notes: Sequence[str] = (),
     epochs: float | None = None,
     train_ahead: TrainAhead | None = None,
 ) -> Attempt:
     """Train a module on the run's seeds and measure it; finished seeds are not trained again.
 
-    stop_below: a value of the metric; a first seed that is worse than it ends the trial. epochs:
-    passes over the training items, at most the budget's examples. A module that breaks gives an
-    attempt with a `failure`.
+    hopeless_bound: a value of the metric; a first seed that is worse than it ends the trial.
+    epochs: passes over the training items, at most the budget's examples. A module that breaks
+    gives an attempt with a `failure`.
     """
     trial = Trial(
         toolbox,
         module.source,
         module.class_name,
         recipe,
-        stop_below=stop_below,
+        hopeless_bound=hopeless_bound,
         notes=list(notes),
         epochs=epochs,
         train_ahead=train_ahead,
     )
-    return trial.run()
+    return trial.train_seeds()
 
 
 def confirm(toolbox: Toolbox, attempt: Attempt) -> Attempt:
@@ -93,17 +93,17 @@ def confirm(toolbox: Toolbox, attempt: Attempt) -> Attempt:
 class Trial:
     """One evaluation of a model and a training recipe, over the seeds of the run.
 
-    stop_below: a value of the metric; a first seed that is worse than it ends the trial. epochs:
-    passes over the training items, within the budget of examples, which is the default. The attempt
-    enters the registry before its training, and again after each seed, so that a trial that was
-    killed trains no finished seed again.
+    hopeless_bound: a value of the metric; a first seed that is worse than it ends the trial.
+    epochs: passes over the training items, within the budget of examples, which is the default. The
+    attempt enters the registry before its training, and again after each seed, so that a trial that
+    was killed trains no finished seed again.
     """
 
     toolbox: Toolbox
     source: str
     class_name: str
-    training: Training
-    stop_below: float | None = None
+    recipe: Training
+    hopeless_bound: float | None = None
     notes: list[str] = field(default_factory=list)
     epochs: float | None = None
     train_ahead: TrainAhead | None = None
@@ -122,10 +122,10 @@ class Trial:
         """Identifies trials with equal results."""
         params = self.toolbox.params
         goal = self.toolbox.goal
-        training = self.training.model_dump(mode="json")
+        recipe = self.recipe.model_dump(mode="json")
         budget = replace(self.toolbox.settings.budget, examples=self.examples)
         data = [goal.dataset, goal.task, params.subset, params.validation, params.device]
-        content = [self.source, self.class_name, training, asdict(budget), data, self.first_seed]
+        content = [self.source, self.class_name, recipe, asdict(budget), data, self.first_seed]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -133,21 +133,21 @@ class Trial:
         """The first seed of the trainings: runs with different seeds share none."""
         return self.toolbox.settings.seed * self.toolbox.params.seeds
 
-    def run(self) -> Attempt:
+    def train_seeds(self) -> Attempt:
         """Train the seeds that the attempt lacks; it is an earlier one of this digest or a new one.
 
         An attempt that a run has decided on is not trained further.
         """
         registry = Registry(self.toolbox.workspace)
-        attempt = self.find_attempt(registry) or self.begin(registry)
+        attempt = self.find_attempt(registry) or self.create_attempt(registry)
         self.toolbox.returned_run_ids.add(attempt.run_id)
-        while not self.is_over(attempt):
+        while not self.is_finished(attempt):
             try:
-                with self.start(self.next_seeds(attempt)) as trainings:
+                with self.start_trainings(self.next_seeds(attempt)) as trainings:
                     self.start_ahead(attempt)
                     for training in trainings:
                         result, weights = training.result()
-                        attempt = self.add(attempt, result, weights)
+                        attempt = self.add_result(attempt, result, weights)
                         registry.put(attempt)
                         self.start_ahead(attempt)
             except EvaluationError as error:
@@ -160,7 +160,7 @@ class Trial:
     def find_attempt(self, registry: Registry) -> Attempt | None:
         """Find an earlier attempt of the same digest that this trial can return or complete."""
         for attempt in registry.read_attempts():
-            if attempt.digest == self.digest and self.is_usable(attempt):
+            if attempt.digest == self.digest and self.can_take(attempt):
                 return attempt
         return None
 
@@ -181,7 +181,7 @@ class Trial:
         seeds = range(first + len(attempt.confirmation), first + count)
         folder = self.toolbox.workspace.root / attempt.experiment_dir
         try:
-            with self.start(seeds) as trainings:
+            with self.start_trainings(seeds) as trainings:
                 for training in trainings:
                     result, weights = training.result()
                     write_bytes(folder / name_weights(result.seed), weights)
@@ -195,7 +195,7 @@ class Trial:
         return attempt
 
     @contextmanager
-    def start(self, seeds: Iterable[int]) -> Iterator[list[Future[TrainedSeed]]]:
+    def start_trainings(self, seeds: Iterable[int]) -> Iterator[list[Future[TrainedSeed]]]:
         """Start trainings on seeds; those that still wait at the end of the block are cancelled."""
         pool = self.toolbox.trainings
         trainings = [pool.start(self.key(seed), partial(self.train, seed)) for seed in seeds]
@@ -205,19 +205,23 @@ class Trial:
             for training in trainings:
                 training.cancel()
 
-    def is_usable(self, attempt: Attempt) -> bool:
+    def can_take(self, attempt: Attempt) -> bool:
         """Whether this trial can return or complete an earlier attempt of the same digest.
 
-        An attempt with a seed that the time limit ended early is trained again, as a new attempt;
-        but a resumed run takes the one that it has decided on.
+        It completes one that the run has not decided on, and returns a finished one. One with a
+        seed that the time limit ended early is trained again, as a new attempt; but a resumed run
+        takes the one that it has decided on.
         """
-        if self.is_over(attempt) and attempt.cut_seeds:
-            return attempt.number > 0 and attempt.run_id not in self.toolbox.returned_run_ids
-        return self.is_over(attempt) or not attempt.number
+        is_decided = attempt.number > 0
+        if not self.is_finished(attempt):
+            return not is_decided
+        if attempt.cut_seeds:
+            return is_decided and attempt.run_id not in self.toolbox.returned_run_ids
+        return True
 
     def start_ahead(self, attempt: Attempt) -> None:
         """Start trainings that will probably be needed, unless this trial has ended."""
-        if self.train_ahead is not None and not self.is_over(attempt):
+        if self.train_ahead is not None and not self.is_finished(attempt):
             self.train_ahead(self, attempt)
 
     def key(self, seed: int) -> TrainingKey:
@@ -230,9 +234,9 @@ class Trial:
         if finished is not None:
             return finished
         with self.toolbox.borrow_judge() as judge:
-            return judge.evaluate(self.source, self.class_name, self.training, seed, self.examples)
+            return judge.evaluate(self.source, self.class_name, self.recipe, seed, self.examples)
 
-    def add(self, attempt: Attempt, result: SeedResult, weights: bytes) -> Attempt:
+    def add_result(self, attempt: Attempt, result: SeedResult, weights: bytes) -> Attempt:
         """Add the result of a seed to the attempt; the weights of the first seed are stored."""
         if not attempt.seeds:
             folder = self.toolbox.workspace.root / attempt.experiment_dir
@@ -240,37 +244,37 @@ class Trial:
         seeds = [*attempt.seeds, asdict(result)]
         notes = list(self.notes)
         if self.is_hopeless(seeds) and self.toolbox.params.seeds > 1:
-            notes.append(f"hopeless after one seed: not better than {self.stop_below:.4g}")
+            notes.append(f"hopeless after one seed: not better than {self.hopeless_bound:.4g}")
         metrics = attempt.metrics_summary | _average(seeds)
         changes = {"seeds": seeds, "metrics_summary": metrics, "notes": notes}
         return attempt.model_copy(update=changes)
 
-    def is_over(self, attempt: Attempt) -> bool:
+    def is_finished(self, attempt: Attempt) -> bool:
         """Whether no seed is left to train."""
         complete = len(attempt.seeds) >= self.toolbox.params.seeds
         return bool(attempt.failure) or complete or self.is_hopeless(attempt.seeds)
 
     def is_hopeless(self, results: list[dict[str, Any]]) -> bool:
-        """Whether there is one result, and it is worse than `stop_below`."""
+        """Whether there is one result, and it is worse than `hopeless_bound`."""
         goal = self.toolbox.goal
-        if len(results) != 1 or self.stop_below is None:
+        if len(results) != 1 or self.hopeless_bound is None:
             return False
         value = results[0]["metrics"].get(goal.metric)
         if value is None:
             return False
-        return bool(value < self.stop_below if goal.higher else value > self.stop_below)
+        return bool(value < self.hopeless_bound if goal.higher else value > self.hopeless_bound)
 
-    def begin(self, registry: Registry) -> Attempt:
+    def create_attempt(self, registry: Registry) -> Attempt:
         """Inspect the model, and write the attempt's folder and its record."""
         workspace = self.toolbox.workspace
-        training = self.training.model_dump(mode="json")
+        recipe = self.recipe.model_dump(mode="json")
         summary = self.toolbox.inspect(self.source, self.class_name)
         module = modules.recall(self.toolbox, self.source, self.class_name)
         config = module.config
         failure = _failed(summary.failure) if summary.failure else {}
         with registry.lock():  # or a run that starts would remove the folder as half written
             folder = workspace.create_run_folder()
-            design = {"model_config": config, "training": training}
+            design = {"model_config": config, "training": recipe}
             write_text(folder / CONFIG_FILE, format_config(design))
             write_text(folder / CODE, self.source)
             write_json(folder / SUMMARY, summary.model_dump(mode="json"))
@@ -285,8 +289,8 @@ class Trial:
                 origin="tool",
                 code_origin=module.origin,
                 config=config,
-                training=training,
-                built=self.compare(config, summary),
+                training=recipe,
+                built=self.find_differences(config, summary),
                 digest=self.digest,
                 epochs=self.epochs,
                 **failure,
@@ -294,7 +298,7 @@ class Trial:
             registry.put(attempt)
         return attempt
 
-    def compare(self, config: dict[str, Any], summary: ModelSummary) -> list[str]:
+    def find_differences(self, config: dict[str, Any], summary: ModelSummary) -> list[str]:
         """List how the built model differs from the config that was requested."""
         if not config or summary.failure:
             return []

@@ -13,6 +13,7 @@ from genlab.agent.library.trials import drop_fixed, train
 from genlab.agent.registry import Attempt
 from genlab.agent.tools.files import read_file
 from genlab.core.errors import GenlabError
+from genlab.core.text import read_number
 
 NO_RECIPE = ("dataset", "num_classes", "epochs", "stop_below")  # keys of an eval_config
 CURVE_POINTS = 8
@@ -40,8 +41,8 @@ def pytorch_quick_evaluator(
     """
     toolbox = current_toolbox()
     source = read_file(model_script_path)
-    stop_below = eval_config.get("stop_below")
-    epochs = eval_config.get("epochs")
+    stop_below = read_number(eval_config.get("stop_below"))
+    epochs = read_number(eval_config.get("epochs"))
     if not isinstance(stop_below, int | float | None):
         raise GenlabError(f"eval_config.stop_below must be a number, got {stop_below!r}")
     if epochs is not None and not (isinstance(epochs, int | float) and 0 < epochs < math.inf):
@@ -51,7 +52,9 @@ def pytorch_quick_evaluator(
     training = parse_training(recipe)
     notes += find_contradictions(toolbox, eval_config)
     module = Module(source=source, class_name=model_class_name)
-    attempt = train(toolbox, module, training, stop_below=stop_below, notes=notes, epochs=epochs)
+    attempt = train(
+        toolbox, module, training, hopeless_bound=stop_below, notes=notes, epochs=epochs
+    )
     toolbox.evaluated_run_ids.append(attempt.run_id)
     if attempt.failure:
         raise EvaluationFailedError(attempt.run_id, f"{attempt.model_name}: {attempt.failure}")

@@ -36,7 +36,7 @@ from genlab.benchmark.store.schema import Run, image_name
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
 
-JUDGED = ("refused", "error")  # failures of a judge that answered: asked again only with `again`
+ANSWERED = ("refused", "error")  # failures of a judge that answered: asked again only by `again`
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class ItemProcessor:
         if self._judge is not None:
             self._judge_requests = make_requests(self._judge)
             ratings = store.ratings("run_item", rater=self._judge.name, context="judge")
-            self._judged = {rating.subject_hash for rating in ratings}
+            self._rated_images = {rating.subject_hash for rating in ratings}
 
     async def process(self, item: ItemResult, pool: ScoringPool) -> None:
         """Process an item until it has a score or a failure."""
@@ -175,7 +175,7 @@ class ItemProcessor:
         picture, seconds = await self._requests[item.tool_id].send(
             call,
             item.charge,
-            partial(self._record, item, item.request),
+            partial(self._record, item, item.start_request),
         )
         await _finish(self._save(item, picture, seconds))
 
@@ -222,12 +222,14 @@ class ItemProcessor:
         self, item: ItemResult, image: SavedImage, seconds: float = 0.0
     ) -> None:
         path = f"{self._run.run_id}/{image_name(self._contenders, item)}"
-        await self._record(item, partial(item.receive, path, image.sha256, seconds, image.note))
+        await self._record(
+            item, partial(item.record_image, path, image.sha256, seconds, image.note)
+        )
 
     # scoring
 
     async def _evaluate(self, item: ItemResult, pool: ScoringPool) -> None:
-        await self._record(item, item.evaluate)
+        await self._record(item, item.start_scoring)
         try:
             transition = await score_item(item, self._cases[item.case_id], self._path(item), pool)
         except ScoringError as error:
@@ -238,11 +240,15 @@ class ItemProcessor:
 
     def _waits_for_judge(self, item: ItemResult) -> bool:
         """Whether a scored image has neither stars from the judge nor a refusal that was paid."""
-        if self._judge is None or item.status != "scored" or item.image_sha256 in self._judged:
+        if (
+            self._judge is None
+            or item.status != "scored"
+            or item.image_sha256 in self._rated_images
+        ):
             return False
         if self._again or item.judging is None or item.judging.judge != self._judge.name:
             return True
-        return item.judging.failure_kind not in JUDGED
+        return item.judging.failure_kind not in ANSWERED
 
     async def _ask_judge(self, judge: StarJudge, item: ItemResult) -> None:
         """Have the judge rate an image; its answer or failure is recorded with the item."""
@@ -310,7 +316,7 @@ async def score_item(
     if score.score is None:
         reason = one_line("; ".join(details.notes))
         return partial(item.fail, score.outcome, reason, score.components, details)
-    return partial(item.finish, score.score, score.score_reference, score.components, details)
+    return partial(item.record_score, score.score, score.score_reference, score.components, details)
 
 
 async def _finish(work: Awaitable[None]) -> None:

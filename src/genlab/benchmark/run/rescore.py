@@ -46,7 +46,7 @@ async def rescore(runner: Runner, run_id: str, versions: Mapping[str, str]) -> l
                 record_score = await score_item(item, case, path, pool)
             except ScoringError as fault:
                 return f"{item.image} keeps its old score: {fault}"
-            item.evaluate()
+            item.start_scoring()
             record_score()
             await asyncio.to_thread(runner.store.save_items, [item])
             return ""

@@ -175,12 +175,12 @@ class ItemResult(SQLModel, table=True):
         self.reused = self.judging = None
         self._clear_score()
 
-    def request(self) -> None:
+    def start_request(self) -> None:
         """Record that a request is about to be sent."""
         self._move("generating")
         self.attempts += 1
 
-    def receive(self, image: str, sha256: str, seconds: float = 0.0, note: str = "") -> None:
+    def record_image(self, image: str, sha256: str, seconds: float = 0.0, note: str = "") -> None:
         """Record an image that is on disk.
 
         image: path relative to the store's folder; seconds: of the request, 0 to keep the recorded
@@ -192,12 +192,12 @@ class ItemResult(SQLModel, table=True):
         self.seconds = seconds or self.seconds
         self.note = note or self.note
 
-    def evaluate(self) -> None:
+    def start_scoring(self) -> None:
         """Record that the image is about to be scored."""
         self._move("evaluating")
         self._clear_score()
 
-    def finish(
+    def record_score(
         self,
         score: float,
         score_reference: float | None,

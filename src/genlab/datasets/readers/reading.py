@@ -95,8 +95,8 @@ def fit_pictures(
     try:
         return _fit_all(collection, source, plan, file, spread, key)
     except _ColourError:
-        colour = source.model_copy(update={"channels": "rgb"})
-        plan = choose_plan(sample, colour, collection.path)
+        colour_source = source.model_copy(update={"channels": "rgb"})
+        plan = choose_plan(sample, colour_source, collection.path)
         return _fit_all(collection, source, plan, file, spread, key)
 
 
@@ -239,8 +239,8 @@ def _fit_square(image: Image.Image, plan: Plan) -> Image.Image:
         box = (left, top, left + side, top + side)
     elif plan.fit == "pad":
         side = max(width, height)
-        colour = ImageColor.getcolor(plan.background, image.mode)
-        square = Image.new(image.mode, (side, side), colour)
+        background = ImageColor.getcolor(plan.background, image.mode)
+        square = Image.new(image.mode, (side, side), background)
         square.paste(image, ((side - width) // 2, (side - height) // 2))
         image = square
         box = (0, 0, side, side)

@@ -23,7 +23,7 @@ from genlab.benchmark.service.pictures import find_content
 from genlab.benchmark.store.schema import Run
 from genlab.core.errors import GenlabError
 from genlab.web.api.schema import ProjectJobs, RunId, ToolId
-from genlab.web.components import grid
+from genlab.web.components import figures
 from genlab.web.images import IMAGES, Width, serve_image
 from genlab.web.problems import Refusal, StrictModel
 
@@ -201,9 +201,10 @@ async def _cells(jobs: Jobs, run: Run) -> AsyncGenerator[dict[str, Any], None]:
             items = [log.item(update["run_item_id"]) for update in updates]
             yield {
                 "cells": {
-                    item.item_id: grid.item_cell(item, labels[item.contender]) for item in items
+                    item.item_id: figures.item_figure(item, labels[item.contender])
+                    for item in items
                 },
-                "progress": grid.progress(log.counts),
+                "progress": figures.progress(log.counts),
                 "end": log.end is not None,
             }
 

@@ -16,7 +16,7 @@ from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.items import ItemResult
 from genlab.benchmark.store.schema import Contender, Run
 from genlab.core.params import BenchmarkParams
-from genlab.web.components import grid
+from genlab.web.components import figures
 from genlab.web.components.escape import label, line
 from genlab.web.components.frame import (
     ask_rater,
@@ -32,7 +32,7 @@ CASES_PER_PAGE = 12
 RUNS_PER_PAGE = 50
 CELL = 168  # pixels of a picture's width: two side by side on a phone
 LIVE = st.components.v2.component(
-    "genlab_live", js=(Path(grid.__file__).parent / "live.js").read_text(encoding="utf-8")
+    "genlab_live", js=(Path(figures.__file__).parent / "live.js").read_text(encoding="utf-8")
 )
 """Follows a run's events in the browser; triggers: `end`, and `row` when a case has ended."""
 SIGNS = {"running": "▶", "finished": "✓", "cancelled": "■", "interrupted": "!"}
@@ -42,7 +42,7 @@ def choose_run() -> None:
     """Let the visitor choose cases, tools and options, and start a run."""
     cases = jobs().cases()
     params = jobs().params
-    st.html(grid.gallery(cases))
+    st.html(figures.gallery(cases))
     runnable, skipped = split_by_consent(cases)
     titles = make_unique({case.case_id: case.title for case in runnable})
     names = list(titles)
@@ -168,7 +168,7 @@ def follow(run: Run) -> None:
     """Show a run under way; the browser follows its events and reruns this fragment."""
     log = jobs().log(run.run_id)
     by_case = group_items(run, log.items)
-    st.html(grid.progress(log.counts))
+    st.html(figures.progress(log.counts))
     # Unfinished cases come first: a long run has more rows than fit on a screen.
     order = sorted(by_case, key=lambda case: all(item.finished for item in by_case[case]))
     for case_id in order[:CASES_PER_PAGE]:
@@ -210,11 +210,11 @@ def show_case(
     [facts] = [case for case in run.cases if case["case_id"] == case_id]
     st.markdown(f"##### {label(facts.get('title', case_id), 80)}")
     with st.container(horizontal=True):
-        case = grid.read_run_case(jobs().store, run.run_id, facts)
-        st.html(grid.case_cell(case, "template"), width=CELL)
+        case = figures.read_run_case(jobs().store, run.run_id, facts)
+        st.html(figures.case_figure(case, "template"), width=CELL)
         for item in items:
             with st.container(gap="small", width=CELL):
-                st.html(grid.item_cell(item, run.contenders[item.contender].label))
+                st.html(figures.item_figure(item, run.contenders[item.contender].label))
                 if item.image and rater:
                     ask_for_stars(item, rater, (stars or {}).get(item.image_sha256))
 
@@ -295,7 +295,7 @@ def compare(run: Run) -> None:
             format_func=lambda contender: labels[contender],
         )  # fmt: skip
         url = f"/api/pictures/{images[name].image_sha256}?width=1280"
-        pictures += grid.picture(url, labels[name])
+        pictures += figures.picture(url, labels[name])
     cut = st.slider("Divider", 0, 100, 50, format="%d %%", key="cut", width=460)
     st.html(f'<div class="b-cut" style="--cut:{cut}%">{pictures}</div>')
 

@@ -19,7 +19,7 @@ from genlab.benchmark.plugins.inputs import write_instruction
 from genlab.benchmark.service.cases import CaseDraft, save_case
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.service.rating_session import OUTLINE
-from genlab.web.components import grid
+from genlab.web.components import figures
 from genlab.web.components.escape import label, line
 from genlab.web.components.frame import make_unique, show_errors
 
@@ -141,7 +141,7 @@ def main() -> None:
     cases: dict[str, Case] = {}
     with show_errors():  # the folder may be empty
         cases = {case.case_id: case for case in jobs().cases()}
-    st.html(grid.gallery(cases.values()))
+    st.html(figures.gallery(cases.values()))
     if cases:
         titles = make_unique({case_id: case.title for case_id, case in cases.items()})
         name = st.selectbox(

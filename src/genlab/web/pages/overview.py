@@ -15,7 +15,7 @@ from genlab.benchmark.service.jobs import jobs
 from genlab.core import git
 from genlab.core.errors import GenlabError
 from genlab.evaluation.reports.formats import format_value, to_words
-from genlab.web.components import frame, grid
+from genlab.web.components import figures, frame
 from genlab.web.components.escape import label
 from genlab.web.files import CONTENT_ERRORS, file_version
 from genlab.web.pages.evaluation import show_verdict
@@ -146,7 +146,7 @@ def wait_for(answer: Future[Status]) -> None:
 
 def main() -> None:
     with frame.show_errors():
-        st.html(grid.gallery(jobs().cases()))
+        st.html(figures.gallery(jobs().cases()))
     root = ROOT.absolute()
     answer = ask(root, fingerprint(root))
     status = answer.result() if answer.done() else None

@@ -10,7 +10,7 @@ from genlab.benchmark.judge import QUESTION, STARS
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.service.rating_session import Kind, Session, Subject, draw_swaps, list_run
 from genlab.core.errors import GenlabError
-from genlab.web.components import grid, look
+from genlab.web.components import figures, look
 from genlab.web.components.escape import label, text
 from genlab.web.components.frame import ask_rater, params, recall, remember, show_errors
 from genlab.web.components.subjects import KINDS, image_url, list_dataset, template_url
@@ -61,13 +61,13 @@ class Cases:
     def read(self, subject: Subject) -> Case | str:
         """Return the case of an image, or why it cannot be shown; "" if there is none."""
         stored = self._stored.get(subject.case_id)
-        return grid.read_run_case(jobs().store, self._run_id, stored) if stored else ""
+        return figures.read_run_case(jobs().store, self._run_id, stored) if stored else ""
 
 
 def figure(url: str, caption: str, target: str = "", kind: str = "") -> str:
     """Show an image; a click opens `target`, or the image itself, at the largest size."""
     target = target or url
-    image = grid.picture(url, caption)
+    image = figures.picture(url, caption)
     if not target.startswith("data:"):  # browsers open no data URLs
         large = escape(target.replace("width=640", "width=1280"))
         image = f'<a href="{large}" target="_blank" rel="noopener">{image}</a>'
@@ -110,7 +110,7 @@ def preload(session: Session, cases: Cases) -> str:
         if isinstance(case, Case):
             with suppress(GenlabError, OSError):
                 draw_case(case, case.digest)
-    ahead = "".join(grid.picture(url, "") for url in dict.fromkeys(urls) if url.startswith("/"))
+    ahead = "".join(figures.picture(url, "") for url in dict.fromkeys(urls) if url.startswith("/"))
     return f'<div class="b-ahead" aria-hidden="true">{ahead}</div>'
 
 

@@ -1,4 +1,4 @@
-"""Cases and images of the benchmark as HTML."""
+"""Cases and images of the benchmark as HTML figures, and the progress of a run."""
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
@@ -40,7 +40,7 @@ def _read_case(_versions: tuple[tuple[str, ...], ...], *of_run: Any) -> Case:
     return load_run_case(*of_run)
 
 
-def case_cell(case: Case | str, name: str = "") -> str:
+def case_figure(case: Case | str, name: str = "") -> str:
     """Show a template with its avatars above the case's title or `name`, or why it cannot."""
     if isinstance(case, str):
         fault = f'<span class="b-wait">{text(case, 160)}</span>'
@@ -56,7 +56,7 @@ def case_cell(case: Case | str, name: str = "") -> str:
 
 
 def gallery(cases: Iterable[Case]) -> str:
-    return f'<div class="b-gallery">{"".join(map(case_cell, cases))}</div>'
+    return f'<div class="b-gallery">{"".join(map(case_figure, cases))}</div>'
 
 
 def progress(counts: Mapping[str, int]) -> str:
@@ -68,7 +68,7 @@ def progress(counts: Mapping[str, int]) -> str:
     return f'<div class="b-progress">{bar}<span>{words or "waiting"}</span></div>'
 
 
-def item_cell(item: ItemResult, label: str) -> str:
+def item_figure(item: ItemResult, label: str) -> str:
     """Show an item: its image or its status, and its badge."""
     if item.image:
         url = escape(f"/runs/{item.image}")
