@@ -42,6 +42,13 @@ def test_the_default_params_are_the_default_distribution(root):
     assert make_distribution(load_params(root / "params.yaml").grids) == GridDistribution()
 
 
+def test_the_default_dataset_has_100000_grids_of_16_cells_in_ten_classes(root):
+    params = load_params(root / "params.yaml")
+    assert (params.grids.count, params.grids.size) == (100_000, 16)
+    assert params.dataset("arc_grids").classes == 10
+    assert name_data_file(params.grids.count) == "simplified_dataset_100k.npz"
+
+
 def test_the_commands_write_a_complete_dataset(root, tmp_path):
     generated = str(tmp_path / "made")
     out = tmp_path / "out"

@@ -101,4 +101,4 @@ def test_real_grids_of_training_and_of_evaluation_tasks_are_reported_apart(
     assert min(sizes) > 500
     assert sizes[0] != sizes[1]
     names = {path.stem for path in (done / "plots" / NAME / "evaluation").iterdir()}
-    assert names == {"reconstructions", "arc_agi", "samples_prior", "training_curves"}
+    assert names == {"reconstructions", "arc_agi", "colours", "samples_prior", "training_curves"}

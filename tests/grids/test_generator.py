@@ -49,6 +49,19 @@ def test_the_default_distribution_is_the_specified_one(draw):
     assert set(draw.objects["shape"]) == set(range(len(SHAPES)))
 
 
+@pytest.mark.parametrize(("count", "size"), [(1, 8), (257, 12), (1000, 16)])
+def test_as_many_grids_as_asked_for_have_the_size_and_the_ten_classes(count, size):
+    draw = AtomicImageGenerator(GridDistribution(size=size, max_objects=4)).generate(count, seed=2)
+    assert draw.grids.shape == (count, size, size)
+    assert draw.grids.dtype == np.uint8
+    classes = np.unique(draw.grids)
+    assert set(classes) <= set(range(10))
+    assert count < 257 or len(classes) == 10
+    assert set(draw.objects["grid"]) == set(range(count))
+    painted_classes = {0, *draw.objects["colour"]}
+    assert painted_classes == set(classes)
+
+
 def test_no_grid_occurs_twice_and_duplicates_are_counted():
     generator = AtomicImageGenerator(ONE_PLUS)
     draw = generator.generate(2000, seed=0)

@@ -24,6 +24,7 @@ README_ROWS = (
     "grids.arc_agi_exact.default",
     "images.ssim",
     "images.relative_frechet",
+    "images.relative_frechet.ancestral",
     "images.frechet_over_baseline",
     "images.bpd_below_baseline",
     "agent.generative.cheats",

@@ -19,6 +19,7 @@ Curves = dict[str, Points]  # series of a run by name, (epoch, value) each
 ROOT = Path()
 PATIENCE = 180.0  # seconds without an epoch, after which a run counts as stopped
 MAX_EXPERIMENTS = 40  # the newest ones
+MAX_COMMITS = 10  # the newest ones that changed the results
 # Series that have a chart, and those that can have a log scale.
 PANELS = (
     "loss", "reconstruction_loss", "focal_loss", "auxiliary_loss", "kl_loss", "kl_divergence",
@@ -31,8 +32,9 @@ LOG = ("loss", "reconstruction_loss", "kl_divergence", "mse", "gradient_norm")
 def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
     """Read the curves of all finished runs of `dataset` by name, the current run first.
 
-    Those of experiments come from DVC's git refs, the newest first. Raises a GenlabError if there
-    is no run, or if a file is broken.
+    Those of experiments come from DVC's git refs, and those of earlier runs from the commits of
+    their results, the newest first. Raises a GenlabError if there is no run, or if a file is
+    broken.
     """
     folder = root / "plots" / dataset / "training" / "plots" / "metrics"
     current = {file.stem: read_tsv(file) for file in sorted(folder.glob("*.tsv"))}
@@ -43,6 +45,14 @@ def read_runs(root: Path, dataset: str) -> dict[str, Curves]:
     for line in refs.decode(errors="replace").splitlines():
         commit, _, name = line.partition(" ")
         if curves := _read_experiment(root, commit, dataset):
+            runs.setdefault(name, curves)
+    log = ("log", f"--max-count={MAX_COMMITS}", "--format=%H commit %h of %cs")
+    commits = git.run_git(root, *log, "--", _name_results(dataset)) or b""
+    for line in commits.decode(errors="replace").splitlines():
+        commit, _, name = line.partition(" ")
+        curves = _read_experiment(root, commit, dataset)
+        # The newest commit is usually that of the current run.
+        if curves and curves["reconstruction_loss"] != current.get("reconstruction_loss"):
             runs.setdefault(name, curves)
     if not runs:
         require(folder)
@@ -64,10 +74,10 @@ def read_tsv(file: Path) -> Points:
         ) from error
 
 
-@st.cache_data(max_entries=4 * MAX_EXPERIMENTS, show_spinner=False)
+@st.cache_data(max_entries=4 * (MAX_EXPERIMENTS + MAX_COMMITS), show_spinner=False)
 def _read_experiment(root: Path, commit: str, dataset: str) -> Curves:
     """Read the curves of a commit, with the ELBO; none if it was run for another dataset."""
-    path = f"results/{dataset}/training.json"
+    path = _name_results(dataset)
     content = git.run_git(root, "show", f"{commit}:{path}")
     if content is None or content == git.run_git(root, "show", f"{commit}^:{path}"):
         return {}
@@ -81,6 +91,11 @@ def _read_experiment(root: Path, commit: str, dataset: str) -> Curves:
         return {}
     curves["elbo"] = [(epoch, -(nats + kl)) for (epoch, nats), (_, kl) in terms]
     return curves
+
+
+def _name_results(dataset: str) -> str:
+    """Name the file that holds the curves of a finished run, relative to the repository."""
+    return f"results/{dataset}/training.json"
 
 
 def find_unfinished(root: Path, dataset: str) -> Path | None:
