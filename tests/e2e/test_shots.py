@@ -1,13 +1,18 @@
-"""The README's pictures of the app over the results of `make repro`; run by `make pictures`."""
+"""The README's pictures of the app over the committed results; run by `make pictures`."""
 
 import os
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import app_room
 import pytest
 
+from genlab.benchmark.snapshot import find_run
 from genlab.benchmark.store.repository import Store
+from genlab.benchmark.terminal import choose
+from genlab.core.params import load_params
+from genlab.vae.training.checkpoint import CHECKPOINTS, RELEASED, find_checkpoint
 
 TARGET = os.environ.get("GENLAB_SHOTS", "")
 pytestmark = [
@@ -23,12 +28,37 @@ PAGES = {
     "benchmark": "benchmark?run={run}",
     "rate": "rate?of={run}&rater=ada",
 }
+SHOWN_FILES = ("results", "metrics", "plots", RELEASED.name)
 MOST_BYTES = 200_000
+
+
+def require_committed() -> None:
+    """Fail where the pages would show another run than the committed one."""
+    status = ["git", "status", "--porcelain", "--", *SHOWN_FILES]
+    done = subprocess.run(status, cwd=app_room.ROOT, capture_output=True, text=True, check=True)
+    assert not done.stdout, f"commit or restore first:\n{done.stdout}"
+    for released in sorted((app_room.ROOT / RELEASED).glob("*.safetensors")):
+        name = released.stem
+        shown = find_checkpoint(name, app_room.ROOT / CHECKPOINTS / name)
+        assert shown.read_bytes() == released.read_bytes(), f"{shown} is not {released}"
+
+
+def find_committed_run() -> str:
+    """Find the run of the benchmark that stage benchmark wrote results/benchmark.json from."""
+    params = load_params(app_room.ROOT / "params.yaml").benchmark
+    cases, contenders, _ = choose(params)
+    with Store(STORE) as store:
+        run_id = find_run(
+            store, [case for case in cases if not case.is_private], contenders, params.repeats
+        )
+    assert run_id is not None, "the store has no run of params.yaml; run: dvc repro benchmark"
+    return run_id
 
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[app_room.Server]:
-    """A server over this repository's own results."""
+    """A server over this repository's committed results."""
+    require_committed()
     if not STORE.exists():
         pytest.skip(f"{STORE} is missing; run: make repro")
     with app_room.serving(app_room.ROOT) as served:
@@ -37,8 +67,7 @@ def own_server() -> Iterator[app_room.Server]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_pictured(own_server: app_room.Server, browser: Any, name: str) -> None:
-    with Store(STORE) as store:
-        run_id = store.runs()[0].run_id
+    run_id = find_committed_run()
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(120_000)
     page.goto(f"{own_server.base}/{PAGES[name].format(run=run_id)}")
