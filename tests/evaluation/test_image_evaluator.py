@@ -162,15 +162,16 @@ def test_the_temperature_is_chosen_on_other_draws_than_those_reported(place: Pat
     assert image_samples.TEMPERATURES == (1.0, 0.9, 0.8, 0.7)
     of_prior = [3.0, 2, 1, 2]
     of_posterior = [2.0, 1, 2, 3]
-    of_others = [0.0] * 2
-    frechet = Mock(side_effect=[*of_prior, *of_posterior, *of_others])
+    of_samplers = [4.0, 5, 6, 7, 8]
+    frechet = Mock(side_effect=[*of_prior, *of_posterior, *of_samplers])
     with _start(1) as draw:
         samples = draw(frechet)
         codes = {name: fit.result() for name, fit in draw.args[1].items()}
     temperatures = {name: row.temperature for name, row in samples.items()}
     assert temperatures == {**dict.fromkeys(NAMES, 0.8), "ancestral": 1.0, "posterior": 0.9}
-    assert frechet.call_count == 8 + 2  # the two curves, gmm and rejection
-    assert samples["ancestral"].validation_frechet == of_prior[0]  # draws of the prior at 1
+    drawn_in_order = ("prior", "gmm", "posterior", "ancestral", "rejection")
+    distances = {name: samples[name].validation_frechet for name in drawn_in_order}
+    assert distances == dict(zip(drawn_in_order, of_samplers, strict=True))
     for choosing, reported in (fitted.latents for fitted in codes.values()):
         assert not {row.tobytes() for row in choosing} & {row.tobytes() for row in reported}
     z = torch.from_numpy(codes["gmm"].latents[1])
