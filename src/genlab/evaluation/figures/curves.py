@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from genlab.evaluation.figures.style import MUTED, figure_file
 
@@ -52,9 +53,12 @@ def draw_training_curves(
     the loss. unit: of loss and KL. marks: {event: epoch}, see `mark_epochs`. A panel of quality is
     left out where one of its series is missing.
     """
+    marks = marks or {}
+    # During the delay p(z) is N(0, I), not the learned prior.
+    prior = " (to N(0, I) before the joint phase)" if JOINT in marks else ""
     panels = {
         f"Validation loss and its terms, {unit}": {"loss": "loss", **list_terms(series)},
-        f"KL divergence, {unit}": list_divergences(series),
+        f"KL divergence{prior}, {unit}": list_divergences(series),
         **{
             title: names
             for title, names in QUALITY.items()
@@ -72,11 +76,12 @@ def draw_training_curves(
                 axes.set_ylim(0, 1.05)
             else:
                 _set_scale(axes, np.concatenate([series[name] for name in names]))
-            for event, epoch in (marks or {}).items():
+            for event, epoch in marks.items():
                 legend_entry = event if axes is column[0] else None
                 axes.axvline(epoch, color=MUTED, label=legend_entry, **MARK_STYLES[event])
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         column[-1].set_xlabel("epoch")
+        column[-1].xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def mark_epochs(phases: Mapping[str, int], best_epoch: int, epochs: int) -> dict[str, float]:
