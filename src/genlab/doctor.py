@@ -161,7 +161,8 @@ def check_endpoints(params: AgentParams) -> Iterator[Check]:
 
 
 def _check_endpoint(role: Role, label: str, params: RoleParams) -> Iterator[Check]:
-    from genlab.llm.chat import Endpoint, LLMFailure, Retries
+    from genlab.llm.chat import Endpoint, LLMFailure
+    from genlab.llm.client import Retries
     from genlab.llm.redaction import excerpt
     from genlab.llm.transport import EndpointError
 

@@ -8,7 +8,8 @@ from loopback import Server
 from pydantic import BaseModel, ConfigDict, Field
 
 from genlab.core.params import load_params
-from genlab.llm.chat import Budget, Endpoint, Retries
+from genlab.llm.chat import Budget, Endpoint
+from genlab.llm.client import Retries
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "http://127.0.0.1:9"  # a port on which nothing answers

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ from genlab.core.params import RoleParams
 from genlab.core.text import make_printable
 from genlab.llm.answers import MAX_TEXT, MalformedError, NoObjectError, parse, read_calls
 from genlab.llm.answers import ToolCall as ToolCall
-from genlab.llm.client import Client, Completion, Usage, is_openai
+from genlab.llm.client import RETRIES, Client, Completion, Retries, Usage, is_openai
 from genlab.llm.dialects import (
     LIMITS,
     adapt_messages,
@@ -48,20 +48,6 @@ REPAIRS = 2  # further questions after an unusable answer
 MAX_ECHO = 20_000  # characters of an unusable answer that the model is shown again
 BYTES_PER_TOKEN = 3  # for endpoints that do not count tokens; usually there are 4
 IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema: {}"
-
-
-class Retries(NamedTuple):
-    """Numbers of retries after transient errors, which are half a second to eight apart.
-
-    not_reached: of an endpoint that may not exist. reached: of one that has just answered, and may
-    be down for a minute.
-    """
-
-    not_reached: int
-    reached: int
-
-
-RETRIES = Retries(not_reached=4, reached=14)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
@@ -33,6 +33,20 @@ SHORTEST_WAIT = 0.5
 LONGEST_WAIT = 8.0
 SEED_STEP = 1000  # a failure that depends on the seed would happen again with the same one
 Body = TypeVar("Body", bound=BaseModel)
+
+
+class Retries(NamedTuple):
+    """Numbers of retries after transient errors, which are half a second to eight apart.
+
+    not_reached: of an endpoint that may not exist. reached: of one that has just answered, and may
+    be down for a minute.
+    """
+
+    not_reached: int
+    reached: int
+
+
+RETRIES = Retries(not_reached=4, reached=14)
 
 
 class Usage(BaseModel):
