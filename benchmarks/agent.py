@@ -1,4 +1,4 @@
-"""Benchmarks of the research agent: its judge on sets of modules, and what its runs reach.
+"""Benchmarks of the research agent: its evaluator on sets of modules, and what its runs reach.
 
 The sets (modules, goals, cheats) are in tests/agent/sets. `agent_goal_rate` runs the default goal
 of params.yaml with a scripted expert, with random search and with the embedded language model, each
@@ -31,7 +31,7 @@ from benchmarks.harness import ROOT, Result, benchmark
 from genlab.agent.architecture.training import Training
 from genlab.agent.config import Settings
 from genlab.agent.evaluator.datasets import load_data
-from genlab.agent.evaluator.judge import EvaluationError, ModelJudge, TrainingBudget
+from genlab.agent.evaluator.model_evaluator import EvaluationError, ModelEvaluator, TrainingBudget
 from genlab.agent.goals.model_reading import read_goal
 from genlab.agent.goals.parser import parse_goal
 from genlab.agent.record import RunRecord, read_run
@@ -67,21 +67,21 @@ def count_passes(key: str, check: Callable[[Any], tuple[bool, str]], *names: str
 
 
 @contextmanager
-def open_judge(task: str, budget: TrainingBudget = BUDGET) -> Iterator[ModelJudge]:
-    """Open a judge on Fashion-MNIST."""
+def open_evaluator(task: str, budget: TrainingBudget = BUDGET) -> Iterator[ModelEvaluator]:
+    """Open an evaluator on Fashion-MNIST."""
     data = load_data("fashion_mnist", DATA, subset=3000, validation=500)
-    with ModelJudge(data, task, budget, frechet=False) as judge:
-        yield judge
+    with ModelEvaluator(data, task, budget, frechet=False) as evaluator:
+        yield evaluator
 
 
-def evaluate(judge: ModelJudge, module: dict[str, Any]) -> tuple[dict[str, float], str]:
+def evaluate(evaluator: ModelEvaluator, module: dict[str, Any]) -> tuple[dict[str, float], str]:
     """Evaluate a module; returns its metrics, or why it has none."""
     code = module["code"]
     name = module.get("class_name", "Model")
-    failure = judge.inspect(code, name).failure
+    failure = evaluator.inspect(code, name).failure
     if not failure:
         try:
-            return judge.evaluate(code, name, Training(), seed=0)[0].metrics, ""
+            return evaluator.evaluate(code, name, Training(), seed=0)[0].metrics, ""
         except EvaluationError as error:
             failure = str(error)
     return {}, failure
@@ -90,14 +90,14 @@ def evaluate(judge: ModelJudge, module: dict[str, Any]) -> tuple[dict[str, float
 @benchmark("agent.expert.open_code", "agent.broken_code")
 def agent_modules() -> Iterator[Result]:
     """Accept and train free-form modules; name what is wrong with broken ones."""
-    with open_judge("classify") as judge:
+    with open_evaluator("classify") as evaluator:
 
         def accept(module: dict[str, Any]) -> tuple[bool, str]:
-            _, failure = evaluate(judge, module)
+            _, failure = evaluate(evaluator, module)
             return not failure, failure
 
         def name_fault(module: dict[str, Any]) -> tuple[bool, str]:
-            failure = judge.inspect(module["code"], module.get("class_name", "Model")).failure
+            failure = evaluator.inspect(module["code"], module.get("class_name", "Model")).failure
             return matches(module["expect"], failure), failure
 
         yield count_passes("agent.expert.open_code", accept, "open_modules")
@@ -110,10 +110,10 @@ def agent_cheats() -> Iterator[Result]:
 
     Each has to fail, or to get no better number than it earns.
     """
-    with open_judge("generate") as judge:
+    with open_evaluator("generate") as evaluator:
 
         def catch(module: dict[str, Any]) -> tuple[bool, str]:
-            metrics, failure = evaluate(judge, module)
+            metrics, failure = evaluate(evaluator, module)
             bits = metrics.get("bits_per_dim", np.nan)
             caught = matches(module.get("failure", "(?!)"), failure)
             caught |= bool(bits >= module.get("bits_at_least", np.inf))
@@ -125,24 +125,24 @@ def agent_cheats() -> Iterator[Result]:
 
 @benchmark("agent.generative.bits_per_dim_error")
 def agent_bits() -> Iterator[Result]:
-    """Compare the judge's bits per dimension with the pipeline's on the same weights.
+    """Compare the evaluator's bits per dimension with the pipeline's on the same weights.
 
     Each side draws its own z, so the difference holds the noise of both means.
     """
-    with open_judge("generate", replace(BUDGET, max_parameters=500_000)) as judge:
-        _, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
-        validation = judge.data.validation
+    with open_evaluator("generate", replace(BUDGET, max_parameters=500_000)) as evaluator:
+        _, weights = evaluator.evaluate(vae_module.SOURCE, "Model", Training(), seed=0)
+        validation = evaluator.data.validation
         results = [
-            judge.test(vae_module.SOURCE, "Model", weights, validation, seed)
+            evaluator.test(vae_module.SOURCE, "Model", weights, validation, seed)
             for seed in range(DRAWS)
         ]
     model = vae_module.as_pipeline_model(weights)
     images = np.ascontiguousarray(validation.items.transpose(0, 2, 3, 1))
     terms = [posterior.elbo_terms(model, images, seed) for seed in range(DRAWS)]
     bits = np.mean([nll + kl for nll, kl in terms]) / (images[0].size * np.log(2))
-    judge_bits = np.mean([result["metrics"]["bits_per_dim"] for result in results])
-    print(f"judge {judge_bits:.4f}, pipeline {bits:.4f}")
-    error = abs(float(judge_bits - bits))
+    evaluator_bits = np.mean([result["metrics"]["bits_per_dim"] for result in results])
+    print(f"evaluator {evaluator_bits:.4f}, pipeline {bits:.4f}")
+    error = abs(float(evaluator_bits - bits))
     yield Result("agent.generative.bits_per_dim_error", error, n=len(validation))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from agent_runs import attempt, settings
 
 from benchmarks.harness import Result, benchmark
-from genlab.agent.decisions import find_best, is_promising, judge_attempt
+from genlab.agent.decisions import decide_on_attempt, find_best, is_promising
 from genlab.agent.goals.parser import parse_goal
 from genlab.agent.registry import Attempt
 
@@ -53,7 +53,7 @@ def simulate(rng: np.random.Generator, means: Sequence[float], error: float) -> 
             count = SETTINGS.params.confirmation_seeds
             confirmation = train(rng, mean + item_error, error, count)
             trained = trained.model_copy(update={"confirmation": confirmation})
-        attempts.append(trained.model_copy(update={"verdict": judge_attempt(trained, GOAL)}))
+        attempts.append(trained.model_copy(update={"verdict": decide_on_attempt(trained, GOAL)}))
         if attempts[-1].verdict == "met":
             return number - 1
     return None

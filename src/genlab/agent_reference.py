@@ -15,7 +15,7 @@ import torch
 from genlab.agent.evaluator.datasets import Data, DataSplit, load_data, load_test
 from genlab.agent.evaluator.estimates import summarise
 from genlab.agent.evaluator.generative import FRECHET_RESAMPLES, compare_draws, load_extractor
-from genlab.agent.evaluator.judge import standard_errors
+from genlab.agent.evaluator.model_evaluator import standard_errors
 from genlab.core import engine
 from genlab.core.params import Params
 from genlab.evaluation.metrics.features import Classifier

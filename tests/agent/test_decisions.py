@@ -7,13 +7,13 @@ from agent_runs import GOAL, UNREACHABLE, attempt, settings
 
 from genlab.agent.decisions import (
     compare_with_goal,
+    decide_on_attempt,
     describe_verdict,
     find_best,
     find_hopeless_bound,
     find_verdict,
     is_promising,
     is_stalled,
-    judge_attempt,
 )
 from genlab.agent.evaluator.estimates import estimate, summarise
 from genlab.agent.registry import Attempt
@@ -71,13 +71,13 @@ def test_a_verdict_is_that_of_a_one_sided_bound(
     measured = estimate(make_results(*values, error=error), "accuracy")
     assert measured is not None
     assert compare_with_goal(measured, GOAL) == verdict
-    assert judge_attempt(make_confirmed(1, *values, error=error), GOAL) == verdict
+    assert decide_on_attempt(make_confirmed(1, *values, error=error), GOAL) == verdict
 
 
 def test_no_attempt_meets_a_goal_by_the_seeds_that_chose_it() -> None:
-    assert judge_attempt(attempt(1, 0.95, 0.95), GOAL) == "undecided"
-    assert judge_attempt(attempt(1, 0.5, 0.51), GOAL) == "missed"
-    assert judge_attempt(attempt(1), GOAL) == "failed"
+    assert decide_on_attempt(attempt(1, 0.95, 0.95), GOAL) == "undecided"
+    assert decide_on_attempt(attempt(1, 0.5, 0.51), GOAL) == "missed"
+    assert decide_on_attempt(attempt(1), GOAL) == "failed"
 
 
 def test_what_is_worth_new_seeds_is_a_standard_error_above_the_goal() -> None:

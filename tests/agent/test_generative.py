@@ -14,8 +14,8 @@ from sandboxes import needs_sandbox
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import generative
-from genlab.agent.evaluator.generative import QUERIES, GenerativeJudge, compare_draws
-from genlab.agent.evaluator.judge import ModelJudge
+from genlab.agent.evaluator.generative import QUERIES, GenerativeEvaluator, compare_draws
+from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 from genlab.agent.evaluator.references import measure_references, reference_conditions
 from genlab.agent.evaluator.results import EvaluationError, TrainingBudget
 from genlab.core.io import write_json
@@ -25,34 +25,38 @@ BUDGET = TrainingBudget(examples=3000, max_parameters=500_000, seconds=120.0)
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[ModelJudge]:
+def evaluator() -> Iterator[ModelEvaluator]:
     needs_sandbox()
-    with ModelJudge(judged.fashion(), "generate", BUDGET, frechet=False) as judge:
-        yield judge
+    with ModelEvaluator(judged.fashion(), "generate", BUDGET, frechet=False) as evaluator:
+        yield evaluator
 
 
 @pytest.fixture
-def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelJudge]:
-    """A judge that measures Fréchet distances, by a classifier that is hardly trained."""
+def drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModelEvaluator]:
+    """An evaluator that measures Fréchet distances, by a classifier that is hardly trained."""
     needs_sandbox()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(generative, "EXTRACTOR_EXAMPLES", 300)
-    with ModelJudge(judged.pictures(), "generate", TrainingBudget(640, 500_000, 60.0)) as judge:
-        yield judge
+    with ModelEvaluator(
+        judged.pictures(), "generate", TrainingBudget(640, 500_000, 60.0)
+    ) as evaluator:
+        yield evaluator
 
 
-def test_bits_are_those_of_the_pipelines_evaluator(judge: ModelJudge) -> None:
-    summary = judge.inspect(vae_module.SOURCE, "Model")
+def test_bits_are_those_of_the_pipelines_evaluator(evaluator: ModelEvaluator) -> None:
+    summary = evaluator.inspect(vae_module.SOURCE, "Model")
     assert not summary.failure
     assert summary.output == (2, 3 * vae_module.COMPONENTS, 28, 28)
-    result, weights = judge.evaluate(vae_module.SOURCE, "Model", Training(), 0)
-    validation = judge.data.validation
+    result, weights = evaluator.evaluate(vae_module.SOURCE, "Model", Training(), 0)
+    validation = evaluator.data.validation
     seeds = range(4)
     model = vae_module.as_pipeline_model(weights)
     images = np.ascontiguousarray(validation.items.transpose(0, 2, 3, 1))
     terms = [posterior.elbo_terms(model, images, seed) for seed in seeds]
     bits = np.mean([nll + kl for nll, kl in terms]) / (784 * np.log(2))
-    tests = [judge.test(vae_module.SOURCE, "Model", weights, validation, seed) for seed in seeds]
+    tests = [
+        evaluator.test(vae_module.SOURCE, "Model", weights, validation, seed) for seed in seeds
+    ]
     judged_bits = np.mean([test["metrics"]["bits_per_dim"] for test in tests])
     # Each draws one z per image and seed: the difference is that of their noise.
     assert judged_bits == pytest.approx(bits, abs=3e-3)
@@ -64,8 +68,8 @@ QUICK = ("images_in_a_buffer", "nan_kl", "fake_score_and_exit", "batch_in_one_co
 
 
 @pytest.mark.parametrize("entry", judged.cases("cheats", QUICK))
-def test_a_cheat_is_caught(judge: ModelJudge, entry: dict[str, Any]) -> None:
-    metrics, reason = judged.evaluate(judge, entry["code"])
+def test_a_cheat_is_caught(evaluator: ModelEvaluator, entry: dict[str, Any]) -> None:
+    metrics, reason = judged.evaluate(evaluator, entry["code"])
     caught = judged.matches(entry.get("failure", "(?!)"), reason)
     caught |= metrics.get("bits_per_dim", 0) >= entry.get("bits_at_least", np.inf)
     assert caught, reason or metrics
@@ -90,8 +94,8 @@ def terms(mean: torch.Tensor, logvar: torch.Tensor) -> tuple[np.ndarray, ...]:
     data = judged.pictures(10, len(mean))
     encoding = FakeSandbox(mean, logvar)
     decoding = FakeSandbox()
-    judge = GenerativeJudge(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
-    nll, kl, latents = judge.elbo_terms({"seed": 0}, b"", data.validation.items)
+    evaluator = GenerativeEvaluator(data, encoding, decoding, frechet=False)  # type: ignore[arg-type]
+    nll, kl, latents = evaluator.elbo_terms({"seed": 0}, b"", data.validation.items)
     assert latents == mean.shape[1]
     return nll, kl, np.concatenate(decoding.codes)
 
@@ -144,7 +148,7 @@ class Model(nn.Module):
 )
 
 
-def test_draws_are_compared_with_images_and_not_copies(drawing: ModelJudge) -> None:
+def test_draws_are_compared_with_images_and_not_copies(drawing: ModelEvaluator) -> None:
     result, weights = drawing.evaluate(vae_module.SOURCE, "Model", Training(), 0)
     assert result.metrics["frechet_distance"] > 0
     assert result.metrics["near_duplicate_rate"] < 0.2
@@ -180,14 +184,14 @@ def test_copies_are_found_wherever_they_are_among_the_draws() -> None:
     ],
 )
 def test_what_breaks_the_contract_is_named(
-    drawing: ModelJudge, change: tuple[str, str], words: str
+    drawing: ModelEvaluator, change: tuple[str, str], words: str
 ) -> None:
     summary = drawing.inspect(vae_module.SOURCE.replace(*change), "Model")
     assert judged.matches(words, summary.failure), summary.failure
 
 
 def test_the_stages_reference_is_shown_for_the_same_budget(
-    drawing: ModelJudge, tmp_path: Path
+    drawing: ModelEvaluator, tmp_path: Path
 ) -> None:
     file = tmp_path / "agent_reference.json"
     assert measure_references(drawing, tmp_path / "no.json", file) == {}

@@ -26,7 +26,11 @@ DECIDING = {
     "a tool's docstring": (f"{AGENT}/tools/files.py", '    """Read a', '    """Show a'),
     "a recipe's description": (f"{AGENT}/architecture/training.py", "peak learning rate", "rate"),
     "the template": (f"{AGENT}/templates/model.py.j2", "super().__init__()", "super().__init__( )"),
-    "the evaluator": (f"{AGENT}/evaluator/judge.py", "PROBE_ITEMS = 500", "PROBE_ITEMS = 400"),
+    "the evaluator": (
+        f"{AGENT}/evaluator/model_evaluator.py",
+        "PROBE_ITEMS = 500",
+        "PROBE_ITEMS = 400",
+    ),
     "the guest": (f"{AGENT}/evaluator/guest/jobs.py", "CHUNK = 250", "CHUNK = 125"),
     "random search": (f"{AGENT}/planning/search.py", "DEBUG_SHARE = 0.5", "DEBUG_SHARE = 0.4"),
 }
@@ -84,7 +88,7 @@ def test_the_key_of_search_does_not_hold_the_planners_prompts(repository: Path) 
 
 def test_a_reworded_docstring_of_the_judge_leaves_the_key(repository: Path) -> None:
     before = digest_code("agent_run", repository)
-    path = repository / AGENT / "evaluator/judge.py"
+    path = repository / AGENT / "evaluator/model_evaluator.py"
     source = path.read_text(encoding="utf-8")
     changed = source.replace('"""Train a generated model', '"""Train and judge a model', 1)
     assert changed != source

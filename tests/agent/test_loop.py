@@ -148,7 +148,7 @@ def test_seeds_after_the_first_are_trained_at_once(
     both = Barrier(2, timeout=20)
 
     class Waiting:
-        """A judge that trains no seed but the first alone."""
+        """An evaluator that trains no seed but the first alone."""
 
         def inspect(self, *_: object) -> ModelSummary:
             return ModelSummary(parameters=9, multiply_adds=9)
@@ -163,7 +163,7 @@ def test_seeds_after_the_first_are_trained_at_once(
             return SeedResult(seed, {"accuracy": 0.5}, 0.1, 1.0, [1.0], False), b"%d" % seed
 
     with Toolbox(create_project(tmp_path / "one", GOAL), settings(seeds=3)) as toolbox:
-        toolbox._idle_judges += [Waiting(), Waiting()]  # type: ignore[list-item]
+        toolbox._idle_evaluators += [Waiting(), Waiting()]  # type: ignore[list-item]
         trained = Trial(toolbox, "", "A", Training()).train_seeds()
         weights = (toolbox.workspace.root / trained.experiment_dir / WEIGHTS).read_bytes()
     assert [result["seed"] for result in trained.seeds] == ([0, 1] if failing else [0, 1, 2])

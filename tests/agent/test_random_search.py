@@ -30,8 +30,8 @@ ATTEMPTS = 3
 SHAPE = (1, 16, 16)
 
 
-class ScoringJudge:
-    """A judge that trains nothing: its numbers follow from code and seed."""
+class ScoringEvaluator:
+    """An evaluator that trains nothing: its numbers follow from code and seed."""
 
     outputs = 4
 
@@ -50,17 +50,17 @@ class ScoringJudge:
 
 
 @pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> ScoringJudge:
-    """The judge of every toolbox."""
-    scoring = ScoringJudge()
+def evaluator(monkeypatch: pytest.MonkeyPatch) -> ScoringEvaluator:
+    """The evaluator of every toolbox."""
+    scoring = ScoringEvaluator()
 
     class Borrowed:
-        def __enter__(self) -> ScoringJudge:
+        def __enter__(self) -> ScoringEvaluator:
             return scoring
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(Toolbox, "borrow_judge", lambda toolbox: Borrowed())
+    monkeypatch.setattr(Toolbox, "borrow_evaluator", lambda toolbox: Borrowed())
     return scoring
 
 
@@ -93,7 +93,7 @@ def list_designs(attempts: list[Attempt]) -> list[dict[str, Any]]:
 
 
 def test_the_first_attempts_are_the_same_in_a_longer_search(
-    judge: ScoringJudge, tmp_path: Path
+    evaluator: ScoringEvaluator, tmp_path: Path
 ) -> None:
     short = run_search(make_problem(tmp_path), tmp_path / "short")
     long = run_search(make_problem(tmp_path), tmp_path / "long", attempts=6)
@@ -102,7 +102,7 @@ def test_the_first_attempts_are_the_same_in_a_longer_search(
 
 @pytest.mark.parametrize("cores", [1, 2, 8])
 def test_the_stage_writes_the_same_bytes_for_any_number_of_cores(
-    cores: int, judge: ScoringJudge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cores: int, evaluator: ScoringEvaluator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """They are those of a plain loop, which trains nothing ahead."""
     plain_data = tmp_path / "one"
@@ -124,16 +124,16 @@ def test_the_stage_writes_the_same_bytes_for_any_number_of_cores(
 
 
 def test_a_second_core_trains_the_next_seed_and_the_next_attempt(
-    judge: ScoringJudge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    evaluator: ScoringEvaluator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Otherwise a training would wait in vain for the one beside it."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     begun: dict[int, Event] = {number: Event() for number in range(20)}
-    evaluate = judge.evaluate
+    evaluate = evaluator.evaluate
 
     def wait(source: str, name: str, training: Any, seed: int, examples: int) -> Any:
-        with judge.lock:
-            position = len(judge.trained)
+        with evaluator.lock:
+            position = len(evaluator.trained)
             result = evaluate(source, name, training, seed, examples)
         begun[position].set()
         # The first seed of attempt 1 and its last one, and the first one of attempt 2, which was
@@ -142,28 +142,28 @@ def test_a_second_core_trains_the_next_seed_and_the_next_attempt(
             assert begun[position + 1].wait(20)
         return result
 
-    judge.evaluate = wait  # type: ignore[method-assign]
+    evaluator.evaluate = wait  # type: ignore[method-assign]
     run_search(make_problem(tmp_path), tmp_path / "work", attempts=2)
-    sources = [source for source, _ in judge.trained]
-    assert [seed for _, seed in judge.trained[:5]] == [0, 1, 2, 0, 1]
+    sources = [source for source, _ in evaluator.trained]
+    assert [seed for _, seed in evaluator.trained[:5]] == [0, 1, 2, 0, 1]
     assert sources[0] == sources[1] == sources[2] != sources[3]
-    assert len(judge.trained) == len(set(judge.trained))  # nothing twice
+    assert len(evaluator.trained) == len(set(evaluator.trained))  # nothing twice
 
 
 @pytest.mark.parametrize(("stage_attempts", "trains"), [(5, False), (2, True)])
 def test_a_run_takes_the_attempts_of_the_stage_and_makes_the_rest(
-    stage_attempts: int, trains: bool, judge: ScoringJudge, tmp_path: Path
+    stage_attempts: int, trains: bool, evaluator: ScoringEvaluator, tmp_path: Path
 ) -> None:
     task = make_problem(tmp_path / "data")
     stage = run_stage(task, tmp_path / "stage", attempts=stage_attempts)
     expected = run_search(task, tmp_path / "whole")
-    judge.trained.clear()
+    evaluator.trained.clear()
     workspace = create_project(tmp_path / "run", task.settings.goal)
     run_search_baseline(task, workspace, ATTEMPTS, lambda line: None)
     baseline = Registry(Workspace(workspace.root / SEARCH)).read_numbered()
     assert [attempt.number for attempt in baseline] == [1, 2, 3]
     assert [attempt.config for attempt in baseline] == [attempt.config for attempt in expected]
-    assert bool(judge.trained) == trains
+    assert bool(evaluator.trained) == trains
     digests = {attempt.digest for attempt in stage}
     assert [attempt.digest in digests for attempt in baseline] == [
         number <= stage_attempts for number in (1, 2, 3)
@@ -171,7 +171,7 @@ def test_a_run_takes_the_attempts_of_the_stage_and_makes_the_rest(
 
 
 def test_a_search_with_another_budget_or_by_other_code_is_not_taken(
-    judge: ScoringJudge, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    evaluator: ScoringEvaluator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     task = make_problem(tmp_path)
     run_stage(task, tmp_path / "stage")
@@ -191,11 +191,11 @@ def test_a_search_with_another_budget_or_by_other_code_is_not_taken(
 
 
 def test_a_training_of_the_stage_is_not_repeated_by_a_run(
-    judge: ScoringJudge, tmp_path: Path
+    evaluator: ScoringEvaluator, tmp_path: Path
 ) -> None:
     task = make_problem(tmp_path)
     stage = run_stage(task, tmp_path / "stage")
-    judge.trained.clear()
+    evaluator.trained.clear()
     sources = find_finished_searches(task.settings)
     with Toolbox(create_project(tmp_path / "run"), task.settings, sources=sources) as toolbox:
         digest = stage[0].digest
@@ -205,7 +205,7 @@ def test_a_training_of_the_stage_is_not_repeated_by_a_run(
         assert weights == b"0"
         assert toolbox.find_finished(digest, 7) is None
         assert toolbox.find_finished("another", 0) is None
-    assert judge.trained == []
+    assert evaluator.trained == []
 
 
 def test_a_search_of_real_trainings_trains_ahead(tmp_path: Path) -> None:

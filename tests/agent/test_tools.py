@@ -16,7 +16,7 @@ from agent_runs import GOAL, ScriptedModel, settings, write_params
 from sandboxes import MODES, needs_sandbox
 
 from genlab.agent import tools
-from genlab.agent.evaluator.judge import ModelJudge
+from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 from genlab.agent.library.toolbox import Toolbox, bind_toolbox
 from genlab.agent.registry import Registry
 from genlab.agent.tools import functions
@@ -128,7 +128,7 @@ FORBIDDEN = (
 
 
 @pytest.mark.usefixtures("box")
-def test_nothing_is_written_that_runs_by_itself_or_is_the_judges() -> None:
+def test_nothing_is_written_that_runs_by_itself_or_is_the_evaluators() -> None:
     assert [path for path in WRITABLE if find_fault(Path(path))] == []
     for path in FORBIDDEN:
         _refused(lambda path=path: tools.write_file(path, "x"), "choose|may be written")
@@ -250,7 +250,7 @@ def test_a_script_leaves_nothing_that_is_imported_later(shared: Toolbox, mode: s
         "echo x > transcript.jsonl; mkdir search; echo x > search/project.json",
     ],
 )
-def test_the_judges_files_survive_whatever_a_command_does(place: Path, command: str) -> None:
+def test_the_evaluators_files_survive_whatever_a_command_does(place: Path, command: str) -> None:
     before = _tree(place / "experiments"), (place / PROJECT).read_bytes()
     tools.bash_run(command)
     assert (_tree(place / "experiments"), (place / PROJECT).read_bytes()) == before
@@ -378,15 +378,15 @@ def test_a_seed_that_the_clock_cut_is_trained_again_when_asked_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/cut.py", CODE + "# cut\n")
-    evaluate = ModelJudge.evaluate
+    evaluate = ModelEvaluator.evaluate
     seeds = list[int]()
 
-    def cut_the_first(judge: ModelJudge, *args: Any) -> Any:
+    def cut_the_first(evaluator: ModelEvaluator, *args: Any) -> Any:
         seeds.append(args[3])
-        result, weights = evaluate(judge, *args)
+        result, weights = evaluate(evaluator, *args)
         return replace(result, cut=len(seeds) == 1), weights
 
-    monkeypatch.setattr(ModelJudge, "evaluate", cut_the_first)
+    monkeypatch.setattr(ModelEvaluator, "evaluate", cut_the_first)
     first = tools.pytorch_quick_evaluator("src/cut.py", "M", {})["run_id"]
     registry = Registry(box.workspace)
     (attempt,) = (stored for stored in registry.read_attempts() if stored.run_id == first)
@@ -503,16 +503,16 @@ def test_a_killed_evaluation_trains_no_finished_seed_again(
     box: Toolbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools.write_file("src/killed.py", CODE + "# killed\n")
-    evaluate = ModelJudge.evaluate
+    evaluate = ModelEvaluator.evaluate
     seeds = list[int]()
 
-    def stop_at_the_second(judge: ModelJudge, *args: Any) -> Any:
+    def stop_at_the_second(evaluator: ModelEvaluator, *args: Any) -> Any:
         seeds.append(args[3])
         if seeds == [0, 1]:
             raise KeyboardInterrupt
-        return evaluate(judge, *args)
+        return evaluate(evaluator, *args)
 
-    monkeypatch.setattr(ModelJudge, "evaluate", stop_at_the_second)
+    monkeypatch.setattr(ModelEvaluator, "evaluate", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         tools.pytorch_quick_evaluator("src/killed.py", "M", {})
     resumed = tools.pytorch_quick_evaluator("src/killed.py", "M", {})

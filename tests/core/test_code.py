@@ -256,7 +256,7 @@ CHANGES = {
     "src/genlab/agent/templates/report.md.j2": {"agent_iterate"},
     "src/genlab/web/pages/agent.py": set(),
     "src/genlab/agent/planning/prompts.py": {"agent_iterate", "agent_run"},
-    "src/genlab/agent/evaluator/judge.py": {
+    "src/genlab/agent/evaluator/model_evaluator.py": {
         "agent_reference", "agent_search", "agent_iterate", "agent_run",
     },
     "src/genlab/vae/training/trainer.py": {"train", "agent_reference", "unfinished_training"},

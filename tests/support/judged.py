@@ -11,7 +11,7 @@ import tiny
 
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator.datasets import Data, DataSplit
-from genlab.agent.evaluator.judge import ModelJudge
+from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 from genlab.agent.evaluator.results import EvaluationError
 from genlab.core.config_yaml import parse_config
 
@@ -67,10 +67,10 @@ def fashion(train: int = 5000, validation: int = 500) -> Data:
     return Data("fashion", 10, train_split, validation_split)
 
 
-def evaluate(judge: ModelJudge, code: str) -> tuple[dict[str, float], str]:
+def evaluate(evaluator: ModelEvaluator, code: str) -> tuple[dict[str, float], str]:
     """The metrics of a module's class Model, or why it has none."""
     try:
-        return judge.evaluate(code, "Model", Training(), 0)[0].metrics, ""
+        return evaluator.evaluate(code, "Model", Training(), 0)[0].metrics, ""
     except EvaluationError as error:
         return {}, error.reason
 

@@ -40,8 +40,8 @@ def is_promising(attempt: Attempt, settings: Settings) -> bool:
     return goal.score(measured.mean) - measured.error >= goal.score(goal.threshold)
 
 
-def judge_attempt(attempt: Attempt, goal: Goal) -> Verdict:
-    """Judge an attempt by its new seeds; without them it is `missed` or `undecided` at best."""
+def decide_on_attempt(attempt: Attempt, goal: Goal) -> Verdict:
+    """Decide on an attempt by its new seeds; without them it is `missed` or `undecided` at best."""
     measured = estimate(attempt.confirmation or attempt.seeds, goal.metric)
     if attempt.failure or measured is None:
         return "failed"

@@ -88,11 +88,11 @@ class RunContext:
             files = {result["seed"]: name_weights(result["seed"]) for result in best.confirmation}
         source = (folder / CODE).read_text(encoding="utf-8")
         goal = self.settings.goal
-        judge = self.toolbox.judge
+        evaluator = self.toolbox.evaluator
         test = self.toolbox.test
         try:
             results = [
-                judge.test(source, best.model_name, (folder / name).read_bytes(), test, seed)
+                evaluator.test(source, best.model_name, (folder / name).read_bytes(), test, seed)
                 for seed, name in files.items()
             ]
             metrics = summarise(results)
@@ -101,7 +101,7 @@ class RunContext:
                 metrics["verdict"] = compare_with_goal(measured, goal)
             if goal.task == "generate":
                 weights = (folder / WEIGHTS).read_bytes()
-                draws = judge.draw(source, best.model_name, weights, REPORT_SAMPLES)
+                draws = evaluator.draw(source, best.model_name, weights, REPORT_SAMPLES)
                 np.save(self.toolbox.workspace.experiments / SAMPLES, draws, allow_pickle=False)
         except EvaluationError as error:  # recorded, so that the test set is used once
             metrics = {"failure": str(error)}
@@ -112,7 +112,7 @@ class RunContext:
 
 @contextmanager
 def open_run(settings: Settings, workspace: Workspace, progress: Progress) -> Iterator[RunContext]:
-    """Open journal, data and judge of a run in its workspace, and measure the reference models."""
+    """Open a run in its workspace: journal, data, evaluator, and measured reference models."""
     from genlab.agent.evaluator.references import measure_references
 
     params = settings.params
@@ -124,7 +124,7 @@ def open_run(settings: Settings, workspace: Workspace, progress: Progress) -> It
         with Toolbox(workspace, settings, coder, sources=searches) as toolbox:
             progress("  measuring reference models")
             references = measure_references(
-                toolbox.judge,
+                toolbox.evaluator,
                 workspace.experiments / "references.json",
                 seeds=params.seeds,
                 test=toolbox.test,

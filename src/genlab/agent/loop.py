@@ -17,12 +17,12 @@ from genlab.agent.architecture.training import parse_training
 from genlab.agent.config import Problem, Settings
 from genlab.agent.decisions import (
     NOTHING_LEFT,
+    decide_on_attempt,
     describe_verdict,
     find_best,
     find_hopeless_bound,
     find_verdict,
     is_promising,
-    judge_attempt,
 )
 from genlab.agent.library import modules
 from genlab.agent.library.modules import Module
@@ -80,7 +80,7 @@ class AgentRun:
         if best is attempt and is_promising(attempt, self.settings):
             self.progress(f"  confirming on {self.settings.params.confirmation_seeds} new seeds")
             attempt = confirm(self.toolbox, attempt)
-        attempt = attempt.model_copy(update={"verdict": judge_attempt(attempt, goal)})
+        attempt = attempt.model_copy(update={"verdict": decide_on_attempt(attempt, goal)})
         changes: dict[str, Any] = {
             "decision": describe_verdict(attempt, self.settings),
             "spend": self.session.spent if self.session else {},

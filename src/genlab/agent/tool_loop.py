@@ -1,6 +1,6 @@
 """Mode `tools`: the planning model chooses the next tool by function calling.
 
-Budgets, sandbox and judge are those of mode `loop`. The evaluator writes its numbers to the
+Budgets, sandbox and evaluator are those of mode `loop`. The evaluator writes its numbers to the
 registry, where the model cannot write, and these numbers decide.
 """
 

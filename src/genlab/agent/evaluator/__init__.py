@@ -1,1 +1,1 @@
-"""Evaluation of models: training in the sandbox, and a judge outside that measures them."""
+"""Evaluation of models: training in the sandbox, and measurement outside of it."""

@@ -1,4 +1,4 @@
-"""Judge a generative model: bits per dimension and the Fréchet distance of its draws.
+"""Measure a generative model: bits per dimension and the Fréchet distance of its draws.
 
 The model encodes in one sandbox, where it sees images and can keep nothing, and decodes in another,
 which no image ever enters. Only z passes from one to the other; it is sampled here, and the bound
@@ -50,7 +50,7 @@ FRECHET_BOOTSTRAP = 100  # on the test split
 FRECHET_RESAMPLES = 20  # on the validation split, for each seed
 
 
-class GenerativeJudge:
+class GenerativeEvaluator:
     """Measure generative models on images. No image enters the sandbox `decoding`.
 
     frechet: whether the Fréchet distance is measured, which needs square images.

@@ -1,4 +1,4 @@
-"""The budget of a training, and the results that the judge reports of a model."""
+"""The budget of a training, and the results that the evaluator reports of a model."""
 
 from dataclasses import dataclass, field
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What the tools act on: a workspace with its parameters, goal, data, judge and language model.
+"""What the tools act on: a workspace with its parameters, goal, data, evaluator and language model.
 
 The tools' signatures name no workspace, so a toolbox is bound around their calls (`bind_toolbox`).
 Without one they act on the workspace that holds the current folder.
@@ -31,13 +31,13 @@ from genlab.llm.chat import Backend
 
 if TYPE_CHECKING:  # they need torch
     from genlab.agent.evaluator.datasets import Data, DataSplit
-    from genlab.agent.evaluator.judge import ModelJudge
+    from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 
 JOURNAL = "tools.jsonl"  # questions and answers of tools that are called outside of a run
 
 
 class Toolbox(AbstractContextManager["Toolbox"]):
-    """A workspace with what its tools need; data, judge and language model are opened lazily.
+    """A workspace with what its tools need; data, evaluator and language model are opened lazily.
 
     backend: the tools' language model, or a function that opens it; None where there is none.
     sources: other workspaces, whose finished trainings are taken instead of being repeated.
@@ -63,7 +63,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         # Shared with the copy that has no language model.
         self.trainings = TrainingPool()
         self._stack = ExitStack()
-        self._idle_judges = list["ModelJudge"]()
+        self._idle_evaluators = list["ModelEvaluator"]()
         self._summaries: dict[Any, ModelSummary] = {}
         self._cancelled = Event()
 
@@ -102,7 +102,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         return self._backend
 
     def without_backend(self) -> Toolbox:
-        """Return the same toolbox, data and judge included, without a language model."""
+        """Return the same toolbox, data and evaluator included, without a language model."""
         toolbox = copy.copy(self)
         toolbox._backend = None
         return toolbox
@@ -123,25 +123,25 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         return load_test(self.goal.dataset, self.settings.data)
 
     @property
-    def judge(self) -> ModelJudge:
-        """A judge on the goal's data, for one thread; parallel ones use `borrow_judge`."""
-        with self.borrow_judge() as judge:
-            return judge
+    def evaluator(self) -> ModelEvaluator:
+        """An evaluator on the goal's data, for one thread; parallel ones use `borrow_evaluator`."""
+        with self.borrow_evaluator() as evaluator:
+            return evaluator
 
     @property
     def contract(self) -> tuple[Size, int, str]:
         """What a model must fit: shape of an input, number of outputs, task."""
-        return self.data.shape, self.judge.outputs, self.goal.task
+        return self.data.shape, self.evaluator.outputs, self.goal.task
 
     @contextmanager
-    def borrow_judge(self) -> Iterator[ModelJudge]:
-        """Hold a judge that no other thread uses; an idle one, or else a new one."""
-        from genlab.agent.evaluator.judge import ModelJudge
+    def borrow_evaluator(self) -> Iterator[ModelEvaluator]:
+        """Hold an evaluator that no other thread uses; an idle one, or else a new one."""
+        from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 
         try:
-            judge = self._idle_judges.pop()
+            evaluator = self._idle_evaluators.pop()
         except IndexError:
-            judge = ModelJudge(
+            evaluator = ModelEvaluator(
                 self.data,
                 self.goal.task,
                 self.settings.budget,
@@ -151,11 +151,11 @@ class Toolbox(AbstractContextManager["Toolbox"]):
                 mode=self.params.sandbox,
                 device=self.params.device,
             )
-            self._stack.enter_context(judge)
+            self._stack.enter_context(evaluator)
         try:
-            yield judge
+            yield evaluator
         finally:
-            self._idle_judges.append(judge)
+            self._idle_evaluators.append(evaluator)
 
     def inspect(self, source: str, class_name: str, size: Size | None = None) -> ModelSummary:
         """Measure a model in the sandbox; a failure is in the summary.
@@ -166,8 +166,8 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         key = (source, class_name, size)
         if key in self._summaries:
             return self._summaries[key]
-        with self.borrow_judge() as judge:
-            summary = judge.inspect(source, class_name, size or ())
+        with self.borrow_evaluator() as evaluator:
+            summary = evaluator.inspect(source, class_name, size or ())
         if not summary.failure:  # which may be the fault of a busy machine
             self._summaries[key] = summary
         return summary
@@ -180,7 +180,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
             sizes=(len(data.train), len(data.validation)),
             shape=data.shape,
             classes=data.classes,
-            outputs=self.judge.outputs,
+            outputs=self.evaluator.outputs,
             references=references,
         )
 
@@ -214,7 +214,7 @@ class Toolbox(AbstractContextManager["Toolbox"]):
         """End the sandboxes and the language model."""
         self.cancel()
         self.trainings.shut_down()
-        self._idle_judges.clear()
+        self._idle_evaluators.clear()
         self._stack.close()
 
 

@@ -233,8 +233,10 @@ class Trial:
         finished = self.toolbox.find_finished(self.digest, seed)
         if finished is not None:
             return finished
-        with self.toolbox.borrow_judge() as judge:
-            return judge.evaluate(self.source, self.class_name, self.recipe, seed, self.examples)
+        with self.toolbox.borrow_evaluator() as evaluator:
+            return evaluator.evaluate(
+                self.source, self.class_name, self.recipe, seed, self.examples
+            )
 
     def add_result(self, attempt: Attempt, result: SeedResult, weights: bytes) -> Attempt:
         """Add the result of a seed to the attempt; the weights of the first seed are stored."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from genlab.agent.architecture.compare import format_design
 from genlab.agent.config import Problem
-from genlab.agent.decisions import judge_attempt
+from genlab.agent.decisions import decide_on_attempt
 from genlab.agent.evaluator.estimates import MetricEstimate, estimate
 from genlab.agent.goals.goal import Goal, quote_unenforced
 from genlab.agent.library.modules import describe_contract
@@ -188,7 +188,7 @@ def describe(attempt: Attempt, goal: Goal, *, small: bool = False) -> str:
     confirmed = estimate(attempt.confirmation, goal.metric) if attempt.confirmation else None
     if confirmed is not None:
         words.append(f"on {confirmed.trainings} new seeds {_write_estimate(confirmed)}")
-    words.append(attempt.verdict or judge_attempt(attempt, goal))
+    words.append(attempt.verdict or decide_on_attempt(attempt, goal))
     if attempt.parameters:
         words.append(f"{attempt.parameters:,} parameters")
     if not small:

@@ -1,8 +1,9 @@
 """Tools that run commands and scripts in the sandbox, on a copy of the workspace.
 
-The copy has none of the judge's files (`files.is_protected`). When a command has ended, the files
-that it changed are copied back where `files.resolve_writable` allows it. Links, fifos, programs and
-importable files are left out. If this process is killed before that, the workspace stays as it was.
+The copy has none of the evaluator's files (`files.is_protected`). When a command has ended, the
+files that it changed are copied back where `files.resolve_writable` allows it. Links, fifos,
+programs and importable files are left out. If this process is killed before that, the workspace
+stays as it was.
 
 pip runs outside of the sandbox, which has no network, and only where the parameter agent.allow_pip
 allows it. It takes names and versions of packages only, and wheels only, so that no package's code
@@ -99,7 +100,7 @@ def _run(toolbox: Toolbox, argv: list[str], *folders: str) -> str:
 
 
 def _copy(root: Path, copy: Path) -> None:
-    """Copy what a command may see: no links, no special files, none of the judge's files."""
+    """Copy what a command may see: no links, no special files, none of the evaluator's files."""
 
     def find_hidden(folder: str, names: list[str]) -> list[str]:
         return [name for name in names if _is_hidden(Path(folder, name), root)]
@@ -115,7 +116,7 @@ def _is_hidden(path: Path, root: Path) -> bool:
 
 
 def _list_paths(folder: Path) -> set[Path]:
-    """List what lies below a folder, relative to it, but for the judge's; follows no links."""
+    """List what lies below a folder, relative to it, but for the evaluator's; follows no links."""
     paths = {path.relative_to(folder) for path in folder.rglob("*")}
     return {path for path in paths if not is_protected(path)}
 

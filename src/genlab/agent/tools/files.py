@@ -109,7 +109,7 @@ def resolve_writable(file_path: str) -> Path:
 
 
 def is_protected(path: PurePath) -> bool:
-    """Whether a path, relative to the workspace, is the judge's.
+    """Whether a path, relative to the workspace, is the evaluator's.
 
     No tool may write it and no command may see it.
     """

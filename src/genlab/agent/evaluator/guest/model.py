@@ -1,4 +1,4 @@
-"""A generated module as the judge uses it: loaded, with its answers checked."""
+"""A generated module as the evaluator uses it: loaded, with its answers checked."""
 
 import importlib.util
 import random

@@ -1,4 +1,4 @@
-"""A generated model is trained in the sandbox, and judged outside of it."""
+"""A generated model is trained in the sandbox, and measured outside of it."""
 
 import shutil
 import tempfile
@@ -17,10 +17,9 @@ from sandboxes import MODES, needs_sandbox
 from sklearn.metrics import f1_score
 
 from genlab.agent.architecture.training import Training, parse_training
-from genlab.agent.evaluator import classification, sandbox
-from genlab.agent.evaluator import judge as judging
+from genlab.agent.evaluator import classification, model_evaluator, sandbox
 from genlab.agent.evaluator.datasets import load_data, load_test
-from genlab.agent.evaluator.judge import ModelJudge
+from genlab.agent.evaluator.model_evaluator import ModelEvaluator
 from genlab.agent.evaluator.references import measure_references
 from genlab.agent.evaluator.results import EvaluationError, TrainingBudget
 from genlab.core.errors import GenlabError
@@ -45,18 +44,18 @@ CROP = {"type": "RandomCrop", "size": 28, "padding": 2}
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[ModelJudge]:
+def evaluator() -> Iterator[ModelEvaluator]:
     needs_sandbox()
-    with ModelJudge(judged.pictures(), "classify", BUDGET) as judge:
-        yield judge
+    with ModelEvaluator(judged.pictures(), "classify", BUDGET) as evaluator:
+        yield evaluator
 
 
 @pytest.fixture(scope="module")
-def stripes() -> Iterator[ModelJudge]:
+def stripes() -> Iterator[ModelEvaluator]:
     needs_sandbox()
     data = load_data("dummy", Path(), subset=600, validation=300)
-    with ModelJudge(data, "classify", TrainingBudget(3000, 100_000, 60.0)) as judge:
-        yield judge
+    with ModelEvaluator(data, "classify", TrainingBudget(3000, 100_000, 60.0)) as evaluator:
+        yield evaluator
 
 
 CONVOLUTION = """
@@ -77,7 +76,7 @@ LAST = (
 
 @pytest.mark.parametrize("line", [LAST, "x = x.view(len(x), -1)"])
 def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
-    stripes: ModelJudge, line: str
+    stripes: ModelEvaluator, line: str
 ) -> None:
     source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
     result, weights = stripes.evaluate(source, "Model", Training(), 0)
@@ -86,14 +85,14 @@ def test_convolutions_train_with_channels_last_unless_code_relies_on_the_order(
 
 
 def test_a_model_that_reads_memory_which_it_has_not_written_fails_its_check(
-    stripes: ModelJudge,
+    stripes: ModelEvaluator,
 ) -> None:
     line = "x = x + nn.Parameter(torch.empty(x.shape[1:]), requires_grad=False)"
     source = f"{HEAD}{CONVOLUTION.replace('{line}', line)}"
     assert "not finite" in stripes.inspect(source, "Model").failure
 
 
-def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelJudge) -> None:
+def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelEvaluator) -> None:
     training = Training(lr=5e-3, ema=0.9, clip=1.0)
     result, weights = stripes.evaluate(CNN, "Model", training, 0)
     again, same_weights = stripes.evaluate(CNN, "Model", training, 0)
@@ -126,31 +125,33 @@ def test_a_model_is_measured_and_its_weights_are_kept(stripes: ModelJudge) -> No
         {"augmentation": [CROP, {"type": "RandomHorizontalFlip"}]},
     ],
 )
-def test_every_recipe_trains(judge: ModelJudge, recipe: dict[str, Any]) -> None:
-    result, _ = judge.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
+def test_every_recipe_trains(evaluator: ModelEvaluator, recipe: dict[str, Any]) -> None:
+    result, _ = evaluator.evaluate(HEAD + LINEAR, "Model", parse_training(recipe), 0)
     assert np.isfinite([*result.curve, result.train_loss]).all()
     assert not result.cut
 
 
-def test_a_training_that_fails_is_named(judge: ModelJudge) -> None:
+def test_a_training_that_fails_is_named(evaluator: ModelEvaluator) -> None:
     training = Training(augmentation=[CROP | {"size": 9}])
     with pytest.raises(EvaluationError, match="RandomCrop does not keep the shape"):
-        judge.evaluate(HEAD + LINEAR, "Model", training, 0)
+        evaluator.evaluate(HEAD + LINEAR, "Model", training, 0)
     broken = HEAD + LINEAR.replace("return", "return (torch.nan if self.training else 0) +")
-    assert "loss is not finite at step 1 of 10" in judged.evaluate(judge, broken)[1]
+    assert "loss is not finite at step 1 of 10" in judged.evaluate(evaluator, broken)[1]
 
 
 @pytest.mark.parametrize(
     "entry", judged.cases("open_modules", ("mlp", "gru_over_rows", "patch_attention"))
 )
-def test_open_code_is_accepted_and_evaluated(judge: ModelJudge, entry: dict[str, Any]) -> None:
+def test_open_code_is_accepted_and_evaluated(
+    evaluator: ModelEvaluator, entry: dict[str, Any]
+) -> None:
     name = entry.get("class_name", "Model")
-    summary = judge.inspect(entry["code"], name)
+    summary = evaluator.inspect(entry["code"], name)
     assert not summary.failure
     assert summary.output == (2, 10)
     assert summary.multiply_adds is not None
     assert summary.layers or entry["name"] == "parameters_only"
-    result, _ = judge.evaluate(entry["code"], name, Training(), 0)
+    result, _ = evaluator.evaluate(entry["code"], name, Training(), 0)
     assert 0 <= result.metrics["accuracy"] <= 1
 
 
@@ -160,10 +161,12 @@ QUICK = ("syntax_error", "wrong_output_classes", "detached_output", "too_many_pa
 
 @pytest.mark.parametrize("entry", judged.cases("broken_modules", QUICK))
 def test_broken_code_is_named_and_not_scored(
-    judge: ModelJudge, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    evaluator: ModelEvaluator, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "INSPECT_SECONDS", 5.0 if entry["expect"] == LATE else 20.0)
-    summary = judge.inspect(entry["code"], entry.get("class_name", "Model"))
+    monkeypatch.setattr(
+        model_evaluator, "INSPECT_SECONDS", 5.0 if entry["expect"] == LATE else 20.0
+    )
+    summary = evaluator.inspect(entry["code"], entry.get("class_name", "Model"))
     assert judged.matches(entry["expect"], summary.failure), summary.failure
     assert summary.parameters is None
 
@@ -173,14 +176,14 @@ def construct(line: str) -> str:
     return LINEAR.replace("self.last = ", f"{line}\n        self.last = ")
 
 
-def test_a_layer_in_a_plain_list_is_named(judge: ModelJudge) -> None:
+def test_a_layer_in_a_plain_list_is_named(evaluator: ModelEvaluator) -> None:
     code = construct("self.all = [nn.Linear(784, 784)]")
     code = code.replace("x.flatten(1)", "self.all[0](x.flatten(1))")
-    assert "not registered" in judge.inspect(HEAD + code, "Model").failure
+    assert "not registered" in evaluator.inspect(HEAD + code, "Model").failure
 
 
-def test_a_summary_of_another_size_needs_no_classes(judge: ModelJudge) -> None:
-    summary = judge.inspect(CNN, "Model", (3, 8, 8))
+def test_a_summary_of_another_size_needs_no_classes(evaluator: ModelEvaluator) -> None:
+    summary = evaluator.inspect(CNN, "Model", (3, 8, 8))
     assert (summary.failure, summary.output) == ("", (2, 4))
     assert summary.parameters == sum(layer["parameters"] for layer in summary.layers)
 
@@ -224,16 +227,16 @@ CHEATS = {
 }
 
 
-def test_a_cheat_gains_nothing(judge: ModelJudge) -> None:
-    honest, weights = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
+def test_a_cheat_gains_nothing(evaluator: ModelEvaluator) -> None:
+    honest, weights = evaluator.evaluate(HEAD + LINEAR, "Model", Training(), 0)
     for name, (code, failure) in CHEATS.items():
         if failure:
-            _, reason = judged.evaluate(judge, HEAD + code)
+            _, reason = judged.evaluate(evaluator, HEAD + code)
             assert judged.matches(failure, reason), f"{name}: {reason}"
         else:
-            result, same_weights = judge.evaluate(HEAD + code, "Model", Training(), 0)
+            result, same_weights = evaluator.evaluate(HEAD + code, "Model", Training(), 0)
             assert (result.metrics, same_weights) == (honest.metrics, weights), name
-    again = judged.evaluate(judge, HEAD + LINEAR)
+    again = judged.evaluate(evaluator, HEAD + LINEAR)
     assert again == (honest.metrics, "")  # no cheat changes what the next model sees
 
 
@@ -246,7 +249,7 @@ def test_a_device_that_does_not_start_is_no_models_fault(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # outside of the sandbox alone
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(GenlabError, match="cuda does not start in the sandbox"):
-        ModelJudge(judged.pictures(), "classify", BUDGET, device="cuda")
+        ModelEvaluator(judged.pictures(), "classify", BUDGET, device="cuda")
     assert not list(tmp_path.iterdir())
 
 
@@ -257,10 +260,10 @@ def test_a_model_trains_on_a_gpu(mode: str) -> None:
         pytest.skip(f"{mode}: {fault}")
     code = CNN.replace("return", "assert x.is_cuda; return")
     data = load_data("dummy", Path(), subset=600, validation=300)
-    with ModelJudge(
+    with ModelEvaluator(
         data, "classify", TrainingBudget(3000, 100_000, 60.0), mode=mode, device="cuda"
-    ) as judge:
-        result, _ = judge.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
+    ) as evaluator:
+        result, _ = evaluator.evaluate(code, "Model", Training(lr=5e-3, ema=0.9, clip=1.0), 0)
     assert result.metrics["accuracy"] > 0.9
 
 
@@ -281,33 +284,35 @@ def test_the_seconds_of_a_training_are_cpu_time_that_the_kernel_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needs_sandbox()
-    with ModelJudge(judged.pictures(), "classify", TrainingBudget(64_000, 100_000, 2.0)) as judge:
-        result, _ = judge.evaluate(compute(0.05), "Model", Training(), 0)
+    with ModelEvaluator(
+        judged.pictures(), "classify", TrainingBudget(64_000, 100_000, 2.0)
+    ) as evaluator:
+        result, _ = evaluator.evaluate(compute(0.05), "Model", Training(), 0)
         assert result.cut
         assert result.seconds >= 2
         waits = HEAD + LINEAR.replace("return", "import time; time.sleep(0.3); return")
-        result, _ = judge.evaluate(waits, "Model", Training(), 0, 640)
+        result, _ = evaluator.evaluate(waits, "Model", Training(), 0, 640)
         assert not result.cut  # a process may wait for the core as long
         assert result.seconds < 2
         with pytest.raises(EvaluationError, match=r"trained \S+ s of CPU time, at most 2 s"):
-            judge.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
+            evaluator.evaluate(STOPPED_CLOCK + HEAD + LINEAR, "Model", Training(), 0, 64)
         with pytest.raises(EvaluationError, match="of CPU time: it ran out of time"):
-            judge.evaluate(compute(600), "Model", Training(), 0)
+            evaluator.evaluate(compute(600), "Model", Training(), 0)
         monkeypatch.setattr(sandbox, "WALL_FACTOR", 0.0)
         monkeypatch.setattr(sandbox, "WALL_MARGIN", 3.0)
         with pytest.raises(EvaluationError, match=r"after 3 seconds, \d of CPU time: it ran"):
-            judge.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
+            evaluator.evaluate(waits.replace("0.3", "600"), "Model", Training(), 0)
 
 
-def test_a_training_may_see_fewer_examples_than_the_budget(judge: ModelJudge) -> None:
-    full, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0)
-    short, _ = judge.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
+def test_a_training_may_see_fewer_examples_than_the_budget(evaluator: ModelEvaluator) -> None:
+    full, _ = evaluator.evaluate(HEAD + LINEAR, "Model", Training(), 0)
+    short, _ = evaluator.evaluate(HEAD + LINEAR, "Model", Training(), 0, 192)
     assert (len(full.curve), len(short.curve), short.cut) == (10, 3, False)
 
 
-def test_answers_that_do_not_depend_on_the_input_are_a_failure(judge: ModelJudge) -> None:
+def test_answers_that_do_not_depend_on_the_input_are_a_failure(evaluator: ModelEvaluator) -> None:
     constant = HEAD + LINEAR.replace("x.flatten(1)", "0 * x.flatten(1)")
-    assert "answers all items alike" in judged.evaluate(judge, constant)[1]
+    assert "answers all items alike" in judged.evaluate(evaluator, constant)[1]
 
 
 ZEROS = """        for last in (self.encoder.net[-1], self.decoder.net[-1]):
@@ -321,12 +326,14 @@ def test_encoder_and_decoder_of_a_generative_model_have_to_use_their_input() -> 
     source = vae_module.SOURCE
     zeros = source.replace("Encoder(), Decoder()\n", f"Encoder(), Decoder()\n{ZEROS}")
     budget = replace(BUDGET, max_parameters=500_000)
-    with ModelJudge(judged.pictures(), "generate", budget, frechet=False) as judge:
-        assert judge.inspect(zeros, "Model").failure == ""
+    with ModelEvaluator(judged.pictures(), "generate", budget, frechet=False) as evaluator:
+        assert evaluator.inspect(zeros, "Model").failure == ""
         constant = source.replace("self.encoder(2 * x - 1)", "self.encoder(0 * x)")
-        assert "encode gives the same for every image" in judge.inspect(constant, "Model").failure
+        assert (
+            "encode gives the same for every image" in evaluator.inspect(constant, "Model").failure
+        )
         constant = source.replace("self.decoder(z)", "self.decoder(0 * z)")
-        assert "decode gives the same for every z" in judge.inspect(constant, "Model").failure
+        assert "decode gives the same for every z" in evaluator.inspect(constant, "Model").failure
 
 
 LOADER = construct(
@@ -338,8 +345,8 @@ LOADER = construct(
 @pytest.mark.parametrize("mode", MODES)
 def test_a_data_loader_has_no_workers(mode: str) -> None:
     needs_sandbox(mode)
-    with ModelJudge(judged.pictures(), "classify", BUDGET, mode=mode) as judge:
-        assert judge.inspect(HEAD + LOADER, "Model").failure == ""
+    with ModelEvaluator(judged.pictures(), "classify", BUDGET, mode=mode) as evaluator:
+        assert evaluator.inspect(HEAD + LOADER, "Model").failure == ""
 
 
 def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
@@ -356,7 +363,7 @@ def test_metrics_are_those_of_torch_and_scikit_learn() -> None:
 
 
 def test_references_are_measured_once(
-    stripes: ModelJudge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stripes: ModelEvaluator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = stripes.data.train.labels
     file = tmp_path / "references.json"

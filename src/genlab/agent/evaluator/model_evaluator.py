@@ -28,14 +28,14 @@ from safetensors.torch import save
 from genlab.agent.architecture.training import Training
 from genlab.agent.evaluator import classification
 from genlab.agent.evaluator.datasets import Data, DataSplit, Items
-from genlab.agent.evaluator.generative import GenerativeJudge
+from genlab.agent.evaluator.generative import GenerativeEvaluator
 from genlab.agent.evaluator.results import EvaluationError, ModelSummary, SeedResult, TrainingBudget
 from genlab.agent.evaluator.sandbox import NO_RESULT, borrow_sandbox, read_safetensors
 from genlab.core import engine
 from genlab.core.stats import Interval
 from genlab.sandbox.limits import MIB
 
-__all__ = ["EvaluationError", "ModelJudge", "TrainingBudget"]
+__all__ = ["EvaluationError", "ModelEvaluator", "TrainingBudget"]
 
 PROBE_ITEMS = 500  # training items behind train_loss
 BOOTSTRAP = 500
@@ -66,7 +66,7 @@ class Measurement(NamedTuple):
     train_loss: float
 
 
-class ModelJudge(ExitStack):
+class ModelEvaluator(ExitStack):
     """Evaluate generated models on `data`; close it when done.
 
     task: classify or generate. device: auto, cpu or cuda. frechet: whether generative models get a
@@ -90,10 +90,10 @@ class ModelJudge(ExitStack):
         self.budget = budget
         device_type = engine.select_device(device).type
         self.sandbox = self.enter_context(borrow_sandbox(mode, device_type, cancelled))
-        self.generative: GenerativeJudge | None = None
+        self.generative: GenerativeEvaluator | None = None
         if task == "generate":
             decoding = self.enter_context(borrow_sandbox(mode, device_type, cancelled))
-            self.generative = GenerativeJudge(data, self.sandbox, decoding, frechet=frechet)
+            self.generative = GenerativeEvaluator(data, self.sandbox, decoding, frechet=frechet)
 
     @property
     def outputs(self) -> int:
