@@ -125,7 +125,7 @@ class GridEvaluator(Evaluator):
         """Draw reconstructions and samples."""
         folder = self.paths.plots
         limits = self.params.grids
-        unseen = "Grids of ARC-AGI evaluation tasks, which training never saw"
+        unseen = "Grids of unseen ARC-AGI evaluation tasks"
         inferred = self.inferred
         path = folder / "reconstructions.png"
         figures.draw_reconstructions(
