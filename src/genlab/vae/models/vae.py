@@ -136,8 +136,10 @@ class VAE(nn.Module):
         Parameters: (batch, outputs, size, size), logits for grids. Context: (batch,
         causal_channels, size, size), with 0 channels where there is no causal head.
         """
-        if not self.architecture.latent_context:
-            z = torch.zeros_like(z)
+        if not self.architecture.latent_context:  # the same for all items: computed once
+            once = self.decoder(torch.zeros_like(z[:1]))
+            parameters, context = (x.expand(len(z), -1, -1, -1) for x in once)
+            return parameters.float(), context.float()
         parameters, context = self.decoder(z)
         return parameters.float(), context.float()
 
