@@ -7,33 +7,47 @@ from sklearn.decomposition import PCA
 from genlab.evaluation.metrics.fidelity import Images, ssim
 
 LEVELS = 256
-CONTEXT_BITS = 5
-"""Bits kept of each neighbouring pixel: the best of 3, 4, 5, 6 and 8 on Fashion-MNIST."""
-PSEUDO_COUNT = 10
+CONTEXT_BITS = 6
+PSEUDO_COUNT = 100
+"""Bits kept of each neighbouring pixel, and smoothing of a table of counts: the best choice on the
+validation split of Fashion-MNIST, by `python benchmarks/run.py counts`."""
 PCA_COMPONENTS = 64
 PCA_IMAGES = 20_000
 CHUNK = 256  # images counted at a time
 
 
-def context_model_bits(train: Images, test: Images) -> float:
-    """Bits per dimension of a table of counts: p(pixel | pixel above, pixel to the left).
+class ContextTable:
+    """Counts of each level given the pixels above and to the left: p(pixel | above, left).
 
-    train, test: (n, h, w, c) uint8. The neighbours are of the same channel, quantised to
-    CONTEXT_BITS, and 0 outside of the image. Counts are smoothed by PSEUDO_COUNT draws from the
-    marginal distribution of the levels. The table is a code for the test images, so its bits are
-    comparable with those of a VAE.
+    train: (n, h, w, c) uint8. The neighbours are of the same channel, quantised to `context_bits`,
+    and 0 outside of the image.
     """
-    size = 1 << 2 * CONTEXT_BITS
-    table = np.zeros(size * LEVELS, dtype=np.int64)
-    for start in range(0, len(train), CHUNK):
-        chunk = train[start : start + CHUNK]
-        cells = _encode_contexts(chunk) * LEVELS + chunk
-        table += np.bincount(cells.ravel(), minlength=len(table))
-    counts = table.reshape(size, LEVELS)
-    marginal = (counts.sum(0) + 1) / (counts.sum() + LEVELS)
-    smoothed = counts + PSEUDO_COUNT * marginal
-    bits = -np.log2(smoothed / smoothed.sum(1, keepdims=True))
-    return float(bits[_encode_contexts(test), test].mean())
+
+    def __init__(self, train: Images, context_bits: int) -> None:
+        self.context_bits = context_bits
+        size = 1 << 2 * context_bits
+        table = np.zeros(size * LEVELS, dtype=np.int64)
+        for start in range(0, len(train), CHUNK):
+            chunk = train[start : start + CHUNK]
+            cells = _encode_contexts(chunk, context_bits) * LEVELS + chunk
+            table += np.bincount(cells.ravel(), minlength=len(table))
+        self.counts = table.reshape(size, LEVELS)
+
+    def bits_per_dim(self, images: Images, pseudo_count: float) -> float:
+        """Bits per dimension of images, comparable with those of a VAE: the table is a code.
+
+        Counts are smoothed by `pseudo_count` draws from the marginal distribution of the levels.
+        """
+        counts = self.counts
+        marginal = (counts.sum(0) + 1) / (counts.sum() + LEVELS)
+        smoothed = counts + pseudo_count * marginal
+        bits = -np.log2(smoothed / smoothed.sum(1, keepdims=True))
+        return float(bits[_encode_contexts(images, self.context_bits), images].mean())
+
+
+def context_model_bits(train: Images, test: Images) -> float:
+    """Bits per dimension of a `ContextTable` of `train` on `test`, (n, h, w, c) uint8 each."""
+    return ContextTable(train, CONTEXT_BITS).bits_per_dim(test, PSEUDO_COUNT)
 
 
 def pca_ssim(train: Images, test: Images) -> float:
@@ -54,11 +68,11 @@ def _flatten(images: Images) -> npt.NDArray[np.float32]:
     return images.reshape(len(images), -1).astype(np.float32)
 
 
-def _encode_contexts(images: Images) -> npt.NDArray[np.int64]:
+def _encode_contexts(images: Images, context_bits: int) -> npt.NDArray[np.int64]:
     """Encode the quantised neighbours of each pixel as one number, in the shape of `images`."""
-    coarse = (images >> (8 - CONTEXT_BITS)).astype(np.int64)
+    coarse = (images >> (8 - context_bits)).astype(np.int64)
     above = np.zeros_like(coarse)
     above[:, 1:] = coarse[:, :-1]
     left = np.zeros_like(coarse)
     left[:, :, 1:] = coarse[:, :, :-1]
-    return (above << CONTEXT_BITS) + left
+    return (above << context_bits) + left
