@@ -86,11 +86,12 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
 def load_baselines(root: Path) -> Context:
     """Load the comparison with other models at equal CPU time.
 
-    Returns `rows`, the compared models; `search`, the settings tried; and `current`, whether our
-    model was trained with today's params.
+    Returns `rows`, the compared models; `models`, the same by name; `search`, the settings tried;
+    and `current`, whether our model was trained with today's params.
     """
     baselines: Context = read_json(
         root / "results" / "baselines.json", producer_command="python benchmarks/run.py baselines"
     )
     digest = load_params(root / "params.yaml").training_digest("fashion_mnist")
-    return {**baselines, "current": baselines.get("params") == digest}
+    models = {row["contender"]: row for row in baselines["rows"]}
+    return {**baselines, "models": models, "current": baselines.get("params") == digest}

@@ -26,7 +26,6 @@ README_ROWS = (
     "images.relative_frechet",
     "images.relative_frechet.ancestral",
     "images.frechet_over_baseline",
-    "images.bpd_below_baseline",
     "agent.generative.cheats",
     "swap.ordered",
 )

@@ -21,9 +21,11 @@ from genlab.evaluation.reports.trainings import find_metric, training_values
 
 BASELINES = {
     "ours": "this model",
-    "pythae-mlp": "pythae, MLP",
-    "pythae-conv": "pythae, convolutions",
-    "antixk": "PyTorch-VAE, VanillaVAE",
+    "no-latents": "its causal head without z",
+    "no-head": "it without the causal head",
+    "pythae": "pythae, BetaVAE",
+    "pythae-mixture": "the same, last layer for our mixture",
+    "normflows": "normflows, Glow",
 }
 """Names of the models of results/baselines.json in tables."""
 SHARES = ("accuracy", "rate", "baseline", "share", "components")
@@ -197,19 +199,11 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
 
 
 def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """Table of models at equal CPU time by columns: mean ± standard deviation over seeds.
-
-    Where a model has several settings, the table names the metric that each was chosen for.
-    """
-    several = len({row["contender"] for row in baselines}) < len(baselines)
+    """Table of models at equal CPU time by columns: mean ± standard deviation over seeds."""
     return to_markdown(
         {
-            "model": ", ".join(filter(None, [BASELINES[row["contender"]], row["loss"]])),
-            **(
-                {"chosen for": ", ".join(map(to_words, row["chosen_for"])) or "–"}
-                if several
-                else {}
-            ),
+            "model": BASELINES[row["contender"]],
+            "chosen settings": row["settings"] or "default",
             "seeds": str(len(row["seeds"])),
             **{
                 label: format_number(row["mean"][key])
