@@ -24,7 +24,7 @@ BASELINES = {
     "no-latents": "its causal head without z",
     "no-head": "it without the causal head",
     "pythae": "pythae, BetaVAE",
-    "pythae-mixture": "the same, last layer for our mixture",
+    "pythae-mixture": "pythae, last layer ours",
     "normflows": "normflows, Glow",
 }
 """Names of the models of results/baselines.json in tables."""
@@ -198,21 +198,25 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
     )
 
 
-def baselines_table(baselines: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """Table of models at equal CPU time by columns: mean ± standard deviation over seeds."""
-    return to_markdown(
-        {
-            "model": BASELINES[row["contender"]],
-            "chosen settings": row["settings"] or "default",
-            "seeds": str(len(row["seeds"])),
-            **{
-                label: format_number(row["mean"][key])
-                + ("" if row["sd"][key] is None else f" ± {format_spread(row['sd'][key])}")
-                for key, label in columns.items()
-            },
-        }
-        for row in baselines
-    )
+def baselines_table(
+    baselines: Sequence[Row], columns: Mapping[str, str], *, settings: bool = False
+) -> str:
+    """Table of models at equal CPU time by columns: mean ± standard deviation over seeds.
+
+    settings: whether to show the settings that were chosen, and the number of seeds.
+    """
+    rows = []
+    for row in baselines:
+        cells = {"model": BASELINES[row["contender"]]}
+        if settings:
+            cells["chosen settings"] = row["settings"] or "default"
+            cells["seeds"] = str(len(row["seeds"]))
+        for key, label in columns.items():
+            cells[label] = format_number(row["mean"][key])
+            if row["sd"][key] is not None:
+                cells[label] += f" ± {format_spread(row['sd'][key])}"
+        rows.append(cells)
+    return to_markdown(rows)
 
 
 def _by_key(metrics: Row) -> dict[str, str]:
