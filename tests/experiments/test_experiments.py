@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from genlab.experiments.definitions import (
     select_experiments,
 )
 from genlab.experiments.results import (
+    KEPT,
     flatten_results,
     read_results,
     select_sweep,
@@ -316,6 +318,24 @@ def test_code_that_changes_between_runs_stops_the_rest(table: Path) -> None:
     append(table / SOURCES["code"], "rate = 2\n")
     with pytest.raises(GenlabError, match="beta0: the files of code changed"):
         run_experiment(experiment)
+
+
+def test_every_column_that_is_read_is_kept() -> None:
+    reports = ROOT / "src" / "genlab" / "evaluation" / "reports"
+    files = [
+        *reports.glob("templates/*.j2"),
+        *reports.glob("*.py"),
+        ROOT / "benchmarks/pipeline.py",
+    ]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    pattern = r'"((?:metrics|training|diagnosis)\.[a-z][\w.]+)"'
+    columns = set(re.findall(pattern, text)) - {"diagnosis.found", "diagnosis.fix"}
+    assert len(columns) > 20
+    assert [column for column in columns if not KEPT.fullmatch(column)] == []
+
+
+def test_the_committed_table_is_below_300_kilobytes() -> None:
+    assert (ROOT / "results" / "experiments.csv").stat().st_size < 300_000
 
 
 def sweep(**changes: list[str]) -> pd.DataFrame:
