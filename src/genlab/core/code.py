@@ -48,7 +48,7 @@ _READ = (
 _MODEL = ("genlab.core.engine", "genlab.distributions", "genlab.vae.models")
 _TRAINING = ("genlab.core.tracking", "genlab.vae.training")
 _MEASURE = ("genlab.__init__", "genlab.core.stats", "genlab.evaluation.metrics")
-_JUDGES = ("genlab.evaluation.metrics.features", "genlab.evaluation.metrics.judges")
+_CLASSIFIERS = ("genlab.evaluation.metrics.features", "genlab.evaluation.metrics.judges")
 _FIGURE = ("genlab.evaluation.figures.genlab.mplstyle", "genlab.evaluation.figures.style")
 _SEARCH = (
     "genlab.agent.__init__",
@@ -98,7 +98,7 @@ CODE_OF_RESULT: Mapping[str, tuple[str, ...]] = {
         "genlab.evaluation.figures",
     ),
     "train": ("stages.train", *_DATA, *_MODEL, *_TRAINING),
-    "judges": ("stages.judges", "genlab.__init__", "genlab.core.engine", *_DATA, *_JUDGES),
+    "judges": ("stages.judges", "genlab.__init__", "genlab.core.engine", *_DATA, *_CLASSIFIERS),
     "evaluate": (
         "stages.evaluate",
         "genlab.datasets.arc_agi",

@@ -40,7 +40,7 @@ from genlab.grids.shapes import Objects
 
 Floats = npt.NDArray[np.float64]
 
-_MAX_COMPARISONS = 1 << 14  # of a cell pattern with a position, at a time
+_MAX_COMPARISONS = 1 << 14  # pairs of a grid and a position that are compared at a time
 
 
 def grid_nats(objects: Objects, distribution: GridDistribution, count: int) -> Floats:

@@ -139,7 +139,7 @@ def show_overview(run: RunRecord) -> None:
     references = [f"{name} {format_number(metrics.get(goal.metric))}"
                   for name, metrics in run.references.items()]  # fmt: skip
     if references:
-        st.caption(label(f"Reference models, same data and judge: {'; '.join(references)}"))
+        st.caption(label(f"Reference models, same data and evaluator: {'; '.join(references)}"))
     if run.attempts:
         show_attempts(run)
     if run.comparison_sentence:
