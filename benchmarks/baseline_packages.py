@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pydantic.v1.dataclasses
 from platformdirs import user_cache_path
 
 from genlab.core.errors import GenlabError
@@ -50,17 +49,3 @@ def install(contender: str) -> None:
         os.replace(unfinished, folder)
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-
-
-def import_pythae() -> None:
-    """Import pythae's models, which are written for pydantic 1, with pydantic 2's copy of it."""
-    names = {"pydantic": pydantic.v1, "pydantic.dataclasses": pydantic.v1.dataclasses}
-    present = {name: sys.modules.get(name) for name in names}
-    sys.modules.update(names)
-    try:
-        import pythae.models  # noqa: F401
-    finally:
-        for name, module in present.items():
-            sys.modules.pop(name)
-            if module is not None:
-                sys.modules[name] = module

@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from benchmarks.baseline_outcomes import TEMPERATURES, Draw, Floats, Images, Outcome, shrink
-from benchmarks.baseline_packages import import_pythae, install
+from benchmarks.baseline_packages import install
 from benchmarks.baseline_settings import Settings
 from benchmarks.baseline_training import CHUNK, LibraryModel, fit
 from genlab.datasets.images import load_images
@@ -57,7 +57,6 @@ class LibraryVAE(LibraryModel):
         kl_weight: float,
     ) -> None:
         super().__init__()
-        import_pythae()
         from pythae.models import BetaVAE, BetaVAEConfig
         from pythae.models.base.base_utils import ModelOutput
         from pythae.models.nn import BaseDecoder, BaseEncoder

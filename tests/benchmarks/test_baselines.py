@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -301,7 +300,6 @@ def library(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.parametrize("library", ["pythae"], indirect=True)
 def test_at_the_librarys_width_networks_have_the_librarys_shapes(library: str) -> None:
-    baseline_packages.import_pythae()
     from pythae.models import VAE, VAEConfig
     from pythae.models.nn.benchmarks.mnist import Decoder_Conv_AE_MNIST, Encoder_Conv_VAE_MNIST
 
@@ -315,7 +313,6 @@ def test_at_the_librarys_width_networks_have_the_librarys_shapes(library: str) -
     networks = {"encoder": Encoder_Conv_VAE_MNIST(conv), "decoder": Decoder_Conv_AE_MNIST(conv)}
     assert shapes(built("mlp-512", 10)) == shapes(VAE(mlp))
     assert shapes(built("conv-128", 16)) == shapes(VAE(conv, **networks))
-    assert sys.modules["pydantic"].VERSION.startswith("2")
 
 
 @pytest.mark.parametrize("library", ["pythae"], indirect=True)
