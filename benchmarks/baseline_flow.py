@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.baseline_outcomes import TEMPERATURES, Floats, Images, Outcome
+from benchmarks.baseline_outcomes import TEMPERATURES, VALIDATED, Floats, Images, Outcome
 from benchmarks.baseline_packages import install
 from benchmarks.baseline_settings import Settings
 from benchmarks.baseline_training import CHUNK, LibraryModel, fit
@@ -73,7 +73,7 @@ def run_normflows(settings: Settings, data: Path) -> Outcome:
         return None, compute_nats(model, test)
 
     draws = {f"temperature {t:g}": partial(draw, model, t) for t in TEMPERATURES}
-    return Outcome(draws, compute_nats(model, val), measure_test, facts)
+    return Outcome(draws, compute_nats(model, val[:VALIDATED]), measure_test, facts)
 
 
 @torch.no_grad()

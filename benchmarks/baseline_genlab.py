@@ -10,7 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.baseline_outcomes import TEMPERATURES, Draw, Floats, Images, Outcome, shrink
+from benchmarks.baseline_outcomes import (
+    TEMPERATURES,
+    VALIDATED,
+    Draw,
+    Floats,
+    Images,
+    Outcome,
+    shrink,
+)
 from benchmarks.baseline_settings import Settings
 from genlab.core.params import Params, load_params
 from genlab.datasets.images import LEVELS, load_images
@@ -22,7 +30,7 @@ from genlab.vae.training.tasks import Task, make_task
 from genlab.vae.training.trainer import Trainer
 
 EPOCHS = 20  # of a run: the phases are fractions of it, and each ends with a validation
-VALIDATED = 500  # validation images per epoch
+CHECKED_ON = 500  # validation images per epoch
 PROBED = 8  # updates per epoch of the run that measures the cost of an update
 PARTS: dict[str, dict[str, Any]] = {
     "ours": {},
@@ -59,7 +67,7 @@ def run_genlab(settings: Settings, folder: Path, data: Path) -> Outcome:
     model, facts = train_model(params, task, val, folder)
     seed = settings.seed
     has_latents = settings.contender != "no-latents"
-    validation_nats = np.add(*posterior.elbo_terms(model, val, seed))
+    validation_nats = np.add(*posterior.elbo_terms(model, val[:VALIDATED], seed))
 
     def measure_test() -> tuple[Images | None, Floats | None]:
         test = load_images(data, "test")
@@ -122,7 +130,7 @@ def train_model(params: Params, task: Task, val: Items, folder: Path) -> tuple[V
 def _make_trainer(params: Params, task: Task, val: Items, folder: Path) -> TimedTrainer:
     # A killed run starts again: only a part of its CPU seconds would be counted.
     shutil.rmtree(folder, ignore_errors=True)
-    return TimedTrainer(params, task, val[:VALIDATED], folder)
+    return TimedTrainer(params, task, val[:CHECKED_ON], folder)
 
 
 def fit_samplers(model: VAE, train: Items, seed: int, names: tuple[str, ...]) -> dict[str, Draw]:

@@ -17,6 +17,7 @@ Floats = npt.NDArray[np.float64]
 Draw = Callable[[int, int], Images]
 """Draw a number of images with a seed."""
 
+VALIDATED = 1_000  # validation images whose likelihood is computed
 CENTRED = 1_000  # draws whose mean is the centre of a distribution of latents
 
 

@@ -23,7 +23,15 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
-from benchmarks.baseline_outcomes import TEMPERATURES, Draw, Floats, Images, Outcome, shrink
+from benchmarks.baseline_outcomes import (
+    TEMPERATURES,
+    VALIDATED,
+    Draw,
+    Floats,
+    Images,
+    Outcome,
+    shrink,
+)
 from benchmarks.baseline_packages import install
 from benchmarks.baseline_settings import Settings
 from benchmarks.baseline_training import CHUNK, LibraryModel, fit
@@ -179,7 +187,7 @@ def run_pythae(settings: Settings, data: Path) -> Outcome:
     def measure_test() -> tuple[Images, Floats]:
         return reconstruct(model, test), compute_nats(model, test)
 
-    return Outcome(draws, compute_nats(model, val), measure_test, facts)
+    return Outcome(draws, compute_nats(model, val[:VALIDATED]), measure_test, facts)
 
 
 @torch.no_grad()

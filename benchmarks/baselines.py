@@ -52,8 +52,8 @@ from genlab.evaluation.metrics.fidelity import fidelity
 from genlab.evaluation.metrics.judges import SEEDS, TrainingSet, load_judges
 
 DRAWS = 10_000
-CHOOSING_DRAWS = 2_000
-SEARCH_DRAWS = 1_000
+CHOOSING_DRAWS = 1_000
+SEARCH_DRAWS = 500
 # Added to the seed, of which only 32 bits count
 CHOOSING_SEED = 1 << 30
 REPORTED_SEED = 1 << 31
