@@ -29,6 +29,12 @@ def test_a_rate_has_wilsons_interval_and_a_mean_students_where_values_differ() -
     assert Result.mean("k", [1.0, 1.0]).interval is None
 
 
+def test_a_share_of_a_list_that_we_wrote_has_no_interval() -> None:
+    share = Result.share("k", 12, 12)
+    assert (share.value, share.n, share.interval) == (1.0, 12, None)
+    assert share.describe(None) == "k = 1, n = 12"
+
+
 def test_a_difference_of_rates_has_newcombes_interval_also_where_all_runs_agree() -> None:
     difference = Result.rate_difference("k", (56, 70), (48, 80))  # his paper's first example
     assert difference.value == pytest.approx(0.2)
