@@ -141,7 +141,7 @@ def test_one_model_is_judged_by_this_benchmark_alone(
     monkeypatch.setitem(pipeline.REGISTRY, "baselines", ())
     params = load_params().resolve("fashion_mnist")["train"]
     compared = digest_values(params if current else {**params, "epochs": 1})
-    monkeypatch.setattr(context, "read_json", lambda *_, **__: {"params": compared})
+    monkeypatch.setattr(context, "read_json", lambda *_, **__: {"params": compared, "rows": []})
     [result] = pipeline.one_model({"images.ssim": 0.9})
     assert result.value == float(current)
     assert result.command == ""  # so that the command that ran is recorded
