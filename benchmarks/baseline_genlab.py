@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from benchmarks.baseline_outcomes import (
     TEMPERATURES,
@@ -42,22 +43,29 @@ PARTS: dict[str, dict[str, Any]] = {
 
 
 class TimedTrainer(Trainer):
-    """A trainer that knows the CPU seconds of its validations."""
+    """A trainer that knows the CPU seconds of its epochs without validations and saved states."""
 
-    validation_seconds = 0.0
+    def __init__(self, params: Params, task: Task, val: Items, state_dir: Path) -> None:
+        super().__init__(params, task, val, state_dir)
+        self.setup_seconds = 0.0  # of a learned prior, from codes
+        self.epoch_seconds: list[float] = []
 
-    def validate(self, beta: float) -> dict[str, float]:
-        """Validate as the base class does."""
+    def _enter_phase(self, epoch: int) -> None:
         started = time.process_time()
-        values = super().validate(beta)
-        self.validation_seconds += time.process_time() - started
-        return values
+        super()._enter_phase(epoch)
+        self.setup_seconds += time.process_time() - started
+
+    def _train_epoch(self, epoch: int, bar: "tqdm[Any]") -> dict[str, float]:
+        started = time.process_time()
+        losses = super()._train_epoch(epoch, bar)
+        self.epoch_seconds.append(time.process_time() - started)
+        return losses
 
 
 def run_genlab(settings: Settings, folder: Path, data: Path) -> Outcome:
     """Train on one thread for about `settings.seconds`; fit the samplers.
 
-    The clock stands still during validation, as it does for the libraries.
+    The clock runs only during updates, as it does for the libraries.
     """
     params = make_params(settings, data.name)
     _, train, val = load_items(params, params.dataset(data.name), data)
@@ -98,27 +106,20 @@ def fit_updates(params: Params, task: Task, val: Items, folder: Path, seconds: f
         samples_per_epoch=PROBED * params.batch_size,
     )
     trainer = _make_trainer(probe, task, val, folder)
-    marks = [0.0]
-    started = time.process_time()
-
-    def mark(*_: object) -> None:
-        marks.append(time.process_time() - started - trainer.validation_seconds)
-
-    trainer.run(mark)
+    trainer.run(lambda *_: None)
     trainer.remove_state()
-    total = phases.joint * (marks[2] - marks[1])
+    total = phases.joint * trainer.epoch_seconds[1]
     if alone:
-        total += alone * (marks[4] - marks[3])
-    return max(1, round(seconds * PROBED / total))
+        total += alone * trainer.epoch_seconds[3]
+    return max(1, round(max(seconds - trainer.setup_seconds, 0.0) * PROBED / total))
 
 
 def train_model(params: Params, task: Task, val: Items, folder: Path) -> tuple[VAE, dict[str, Any]]:
     """Train a model; returns it with the CPU seconds of its updates and other facts."""
     trainer = _make_trainer(params, task, val, folder)
-    started = time.process_time()
     model = trainer.run(lambda *_: None)
-    seconds = time.process_time() - started - trainer.validation_seconds
     trainer.remove_state()
+    seconds = trainer.setup_seconds + sum(trainer.epoch_seconds)
     return model, {
         "cpu_seconds": seconds,
         "images_seen": trainer.progress.updates * params.batch_size,
