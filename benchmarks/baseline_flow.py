@@ -1,8 +1,8 @@
 """A normalising flow by a public library: Glow (Kingma & Dhariwal 2018) of normflows 1.7.3.
 
-Two levels, since 28 can be divided by two twice; blocks and hidden channels of a level are tuned,
-those of the library's example for images (16 and 256) among them. Pixels are dequantised by uniform
-noise, so that the likelihood of a draw is a lower bound of that of the levels (Theis et al. 2016).
+Two levels, since 28 can be divided by two twice; blocks and hidden channels of a level are tuned.
+Pixels are dequantised by uniform noise, so that the likelihood of a draw is a lower bound of that
+of the levels (Theis et al. 2016).
 """
 
 import math

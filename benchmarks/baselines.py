@@ -193,11 +193,11 @@ def read_seeds(text: str) -> list[int]:
 
 @benchmark("images.frechet_over_baseline")
 def baselines(
-    seconds: Annotated[float, typer.Option(min=1, help="CPU seconds of each training.")] = 100,
+    seconds: Annotated[float, typer.Option(min=1, help="CPU seconds of each training.")] = 80,
     search_seconds: Annotated[
         float, typer.Option(min=1, help="CPU seconds of each setting tried.")
-    ] = 12,
-    trials: Annotated[int, typer.Option(min=1, help="Settings tried of each contender.")] = 5,
+    ] = 10,
+    trials: Annotated[int, typer.Option(min=1, help="Settings tried of each contender.")] = 8,
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0,1,2",
     only: Annotated[str, typer.Option(help="Contenders, separated by commas.")] = "",
     data: Annotated[Path, typer.Option(help="Folder that stage split wrote.")] = Path(
