@@ -5,7 +5,6 @@ from functools import wraps
 from typing import Any
 
 import pandas as pd
-from scipy.stats import ttest_1samp
 
 from genlab.core.errors import GenlabError
 from genlab.core.stats import student_interval
@@ -13,8 +12,6 @@ from genlab.evaluation.reports.formats import format_interval, format_number
 from genlab.evaluation.reports.tables import format_with_interval, to_markdown
 from genlab.experiments.results import paired_differences, select_sweep, summarise_sweep
 from genlab.experiments.rules import Rule, apply_rule
-
-LEVEL = 0.05  # of significance: a difference with a larger p is within the noise of the seeds
 
 
 def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
@@ -44,8 +41,8 @@ def sweep_table(
     """Table of the entries of a sweep by columns: means over seeds.
 
     names: {entry: label}, by default all entries. intervals: the columns that are shown with their
-    intervals, by default all. A star marks a mean that differs from that of the entry `base` by
-    more than the noise of the seeds. differences: columns of mean differences from `base`, with
+    intervals, by default all. A star marks a mean whose difference from that of the entry `base`
+    has an interval over seeds without 0. differences: columns of mean differences from `base`, with
     intervals.
     """
     rows = select_sweep(runs, sweep)
@@ -61,7 +58,7 @@ def sweep_table(
             continue
         cells = {"run": label}
         for key, title in columns.items():
-            differs = bool(base) and _p_value(rows, key, name, base) < LEVEL
+            differs = bool(base) and _differs(rows, key, name, base)
             cells[title] = format_with_interval(means[name], key) + ("*" if differs else "")
         for key, title in (differences or {}).items():
             cells[title] = "–" if name == base else _mean_difference(rows, key, name, base)
@@ -113,9 +110,13 @@ def chosen_default(
     )
 
 
-def _p_value(rows: pd.DataFrame, column: str, entry: str, base: str) -> float:
-    """p-value of a paired t-test over the seeds of two entries; nan for a single seed."""
-    return float(ttest_1samp(paired_differences(rows, column, entry, base), 0.0).pvalue)
+def _differs(rows: pd.DataFrame, column: str, entry: str, base: str) -> bool:
+    """Whether the interval over seeds of the mean difference of two entries leaves out 0."""
+    differences = paired_differences(rows, column, entry, base)
+    if len(differences) < 2:
+        return False
+    interval = student_interval(differences)
+    return interval["low"] > 0 or interval["high"] < 0
 
 
 def _mean_difference(rows: pd.DataFrame, column: str, entry: str, base: str) -> str:
