@@ -110,8 +110,9 @@ def load_experiments(
 ) -> list[Experiment]:
     """Read experiments.yaml and check its params; an entry with seeds is one experiment per seed.
 
-    only: runs, entries or sweeps that will be run; others may not fit the params file. Raises a
-    `GenlabError` for an error in the file, before anything is run.
+    only: runs, entries or sweeps that will be run, by default all that are not manual; others may
+    not fit the params file. Raises a `GenlabError` for an error in the file, before anything is
+    run.
     """
     defaults = read_yaml(params_path)
     code = fingerprint_code(Path())
@@ -131,7 +132,8 @@ def load_experiments(
             try:
                 digest = _digest_params(changes, dataset, defaults, location)
             except GenlabError:
-                if not only or {run, name, *entry.sweep} & {*only}:
+                named = {run, name, *entry.sweep} & {*only}
+                if named or not (only or entry.manual):
                     raise
                 digest = NO_DIGEST
             values = entry.model_dump() | {
