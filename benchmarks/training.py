@@ -171,7 +171,7 @@ def split_time(trainer: Trainer, step: Callable[[], object], steps: int) -> dict
         (model, "decode", "decoder"),
         (model, "log_likelihood", "likelihood"),
         (trainer.task, "compute_cost", "likelihood"),
-        (model.prior, "token_kl", "prior"),
+        (model.prior, "bound_token_kl", "prior"),
         (model.prior, "statistics", "codebook"),
         (model.prior, "observe", "codebook"),
         (torch.autograd, "grad", "backward"),
