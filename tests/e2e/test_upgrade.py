@@ -40,10 +40,12 @@ def run_agent(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_a_checkpoint_is_evaluated_with_the_parameters_of_its_time(project: Path) -> None:
+def test_a_checkpoint_of_that_time_is_refused_in_one_line_with_the_fix(project: Path) -> None:
     done = run_stage(project, "evaluate", "--dataset", "arc_grids")
-    assert done.status == 0, done.stderr
-    assert (project / "metrics/arc_grids.json").is_file()
+    assert done.status == 2
+    (line,) = done.stderr.splitlines()
+    assert "version 5 instead of 6" in line
+    assert "dvc repro" in line
 
 
 def test_a_training_begins_with_the_data_and_the_parameters_of_that_time(project: Path) -> None:

@@ -98,7 +98,8 @@ def test_the_readme_has_at_most_twelve_results_with_interval_target_and_command(
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
     missed = "All missed targets: `grids.valid_rate` 0.41 (target >= 0.8)."
-    assert text.endswith(f"\n{tables.INTERVALS}\n\n{missed}\n{END}\n\nbelow\n")
+    assert f"\n{tables.INTERVALS}\n\n{missed}\n" in text
+    assert text.endswith(f"\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert 0 < len(rows) <= 12
     [measured] = [row for row in rows if "0.41" in row]
@@ -277,7 +278,7 @@ def test_compared_models_are_shown_with_their_settings(
     assert "pythae, BetaVAE | bce, lr 0.001 | 1 |" in table
     assert "3 ± 0.25 | – | 8.5 ± 0.25 |" in table  # no reconstructions without latents
     assert "this model | 3 ± 0.25 | 2.125 ± 0.25 |" in report
-    assert "Means of 2 seeds, 60 CPU seconds each." in report
+    assert "Of an earlier setting" in report  # no digest of params
     assert "more than pythae's VAE under its own likelihood" in re.sub(r"\s+", " ", report)
 
 
