@@ -27,10 +27,15 @@ def _stage(place: Path, **changes: Any) -> Done:
     return run_stage(place, "agent_iterate")
 
 
-def _numbers(place: Path) -> tuple[bytes, bytes]:
-    """What git tracks of the stage: results, and the chart's pixels without its metadata."""
+def _numbers(place: Path) -> tuple[dict[str, Any], bytes]:
+    """What git tracks of the stage: results, and the chart's pixels without its metadata.
+
+    The statement is left out: it names the planner, and whether it was a replay.
+    """
+    results = json.loads((place / "results/agent.json").read_text())
+    results.pop("statement")
     with Image.open(place / "plots/agent/progress.png") as chart:
-        return (place / "results/agent.json").read_bytes(), chart.tobytes()
+        return results, chart.tobytes()
 
 
 def test_its_work_outlives_its_outs(tmp_path: Path) -> None:
