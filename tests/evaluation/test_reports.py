@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from genlab.cli import app
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_bytes, write_json
+from genlab.core.params import load_params
 from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, sweeps, tables
 from genlab.evaluation.reports.context import RESULTS
@@ -98,8 +99,8 @@ def test_the_readme_has_at_most_twelve_results_with_interval_target_and_command(
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
     missed = "All missed targets: `grids.valid_rate` 0.41 (target >= 0.8)."
-    assert f"\n{tables.INTERVALS}\n\n{missed}\n" in text
-    assert text.endswith(f"\n{END}\n\nbelow\n")
+    agent = json.loads((repository / render.AGENT).read_text())["statement"]
+    assert text.endswith(f"\n{tables.INTERVALS}\n\n{missed}\n\n{agent}\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
     assert 0 < len(rows) <= 12
     [measured] = [row for row in rows if "0.41" in row]
@@ -271,6 +272,7 @@ def test_compared_models_are_shown_with_their_settings(
         row("pythae", 10.0, 1, "bce, lr 0.001"),
     ]
     comparison = {"rows": rows, "search": [], "seconds": 60.0, "search_seconds": 5, "trials": 4}
+    comparison["params"] = load_params(repository / "params.yaml").training_digest(IMAGES)
     write_json(repository / "results" / "baselines.json", comparison)
     by_name = texts(repository, IMAGES)
     report, table = (re.sub(" +", " ", by_name[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
@@ -278,7 +280,7 @@ def test_compared_models_are_shown_with_their_settings(
     assert "pythae, BetaVAE | bce, lr 0.001 | 1 |" in table
     assert "3 ± 0.25 | – | 8.5 ± 0.25 |" in table  # no reconstructions without latents
     assert "this model | 3 ± 0.25 | 2.125 ± 0.25 |" in report
-    assert "Of an earlier setting" in report  # no digest of params
+    assert "Means of 2 seeds, 60 CPU seconds each." in report
     assert "more than pythae's VAE under its own likelihood" in re.sub(r"\s+", " ", report)
 
 
