@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from genlab.core.errors import GenlabError
-from genlab.experiments.rules import Rule, apply_rule, find_missing, read_rules
+from genlab.experiments.rules import SelectionRule, apply_rule, find_missing, read_rules
 
-RULE = Rule(sweep="rate", default="a", why="x", minimize="distance", ties="bits")
+RULE = SelectionRule(sweep="rate", default="a", why="x", minimize="distance", ties="bits")
 VALID = "sweep: rate, default: a, why: x, minimize: distance, ties: bits"
 
 

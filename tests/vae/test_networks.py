@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from genlab.vae.models.convolutional import ResidualBlock
+from genlab.vae.models.layers import CausalAttention
 from genlab.vae.models.mixer import MLP, MixerBlock, MixerDecoder, MixerEncoder
-from genlab.vae.models.priors.base import CausalAttention
 from genlab.vae.models.priors.codebook import LOG_VAR_RANGE
 from genlab.vae.models.vae import VAE, bound_log_var
 

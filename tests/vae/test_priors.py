@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributions import Normal
 
 from genlab.vae.models.priors import PRIORS, CodebookPrior, StandardPrior
-from genlab.vae.models.priors.base import LearnedPrior
+from genlab.vae.models.priors.autoregressive import LearnedPrior
 
 LEARNED = ["autoregressive", "autoregressive_mixture"]
 HEADS = [0, 2]

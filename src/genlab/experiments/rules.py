@@ -18,7 +18,7 @@ RULES = "rules"
 """Key of experiments.yaml that is no experiment."""
 
 
-class Rule(BaseModel):
+class SelectionRule(BaseModel):
     """A rule of the section `rules` of experiments.yaml."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -37,15 +37,15 @@ class Choice(NamedTuple):
     ties: list[str]
 
 
-def read_rules(path: Path) -> dict[str, Rule]:
+def read_rules(path: Path) -> dict[str, SelectionRule]:
     """Read the section `rules` of experiments.yaml. Raises a GenlabError if it is malformed."""
     rules = {}
     for name, content in read_yaml(path).get(RULES, {}).items():
         try:
-            rules[str(name)] = Rule.model_validate(content)
+            rules[str(name)] = SelectionRule.model_validate(content)
         except ValidationError as error:
             location = f"{path}: rules.{name}"
-            raise to_genlab_error(error, location, Rule.model_fields) from error
+            raise to_genlab_error(error, location, SelectionRule.model_fields) from error
     return rules
 
 
@@ -63,7 +63,7 @@ def find_missing(path: Path, runs: pd.DataFrame) -> dict[str, list[str]]:
     return missing
 
 
-def apply_rule(rule: Rule, runs: pd.DataFrame) -> Choice:
+def apply_rule(rule: SelectionRule, runs: pd.DataFrame) -> Choice:
     """Apply a rule to the runs of its sweep.
 
     An entry ties with the best one if Student's 95 % interval of their paired differences over

@@ -11,7 +11,7 @@ from genlab.core.stats import student_interval
 from genlab.evaluation.reports.formats import format_interval, format_number
 from genlab.evaluation.reports.tables import format_with_interval, to_markdown
 from genlab.experiments.results import paired_differences, select_sweep, summarise_sweep
-from genlab.experiments.rules import Rule, apply_rule
+from genlab.experiments.rules import SelectionRule, apply_rule
 
 
 def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
@@ -83,7 +83,10 @@ def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> st
 
 @explain_missing
 def chosen_default(
-    runs: pd.DataFrame, rule: Rule, missing: Mapping[str, Sequence[str]], prices: Mapping[str, str]
+    runs: pd.DataFrame,
+    rule: SelectionRule,
+    missing: Mapping[str, Sequence[str]],
+    prices: Mapping[str, str],
 ) -> str:
     """Say what a rule picks, and what the default costs if it is another entry.
 

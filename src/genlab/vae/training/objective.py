@@ -16,15 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def combine_terms(
-    mean_cost: Tensor, mean_kl: Tensor, weight: Tensor | float, free_nats: float
-) -> Tensor:
-    """Objective of a batch: cost + weight * max(KL, free nats), of shape ().
+def weight_kl(mean_kl: Tensor, weight: Tensor | float, free_nats: float) -> Tensor:
+    """KL term of the objective: weight * max(KL, free nats), of shape ().
 
     Free bits with the whole code as one group (Kingma et al. 2016, eq. 15): an empty corner of an
     image needs no nats.
     """
-    return mean_cost + weight * mean_kl.clamp_min(free_nats)
+    return weight * mean_kl.clamp_min(free_nats)
 
 
 def gate_kl_weight(mean_kl: Tensor, weight: Tensor, free_nats: float) -> Tensor:

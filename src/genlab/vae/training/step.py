@@ -23,7 +23,7 @@ from genlab.distributions.gaussian import reparameterize
 from genlab.vae.models.priors import Prior, StandardPrior
 from genlab.vae.models.vae import VAE, Decoded
 from genlab.vae.training import distributed
-from genlab.vae.training.objective import combine_terms, gate_kl_weight
+from genlab.vae.training.objective import gate_kl_weight, weight_kl
 from genlab.vae.training.optimizer import AveragedWeights, make_optimizer
 from genlab.vae.training.tasks import Task
 
@@ -162,7 +162,7 @@ class TrainingStep:
         free_nats = self.params.free_bits * self.params.latent_dim
         gate = gate_kl_weight(mean_kl, weight, free_nats)
         mean_cost = cost.mean()
-        objective = combine_terms(mean_cost, mean_kl, weight, free_nats)
+        objective = mean_cost + weight_kl(mean_kl, weight, free_nats)
         loss = mean_kl if self.prior_alone else objective
 
         share = len(x) / self.params.batch_size

@@ -26,7 +26,7 @@ from genlab.vae.models.vae import VAE, Items, to_tensor
 from genlab.vae.training import distributed
 from genlab.vae.training.batches import make_epoch_generator, shuffle_rows
 from genlab.vae.training.checkpoint import Progress, load_state, save_state
-from genlab.vae.training.objective import combine_terms
+from genlab.vae.training.objective import weight_kl
 from genlab.vae.training.schedules import Phases, beta_at, lr_at
 from genlab.vae.training.step import LOSSES, TrainingStep
 from genlab.vae.training.tasks import Task
@@ -194,7 +194,7 @@ class Trainer:
             terms = self.task.cost_terms(model, decoded, x, nll)
             means = {name: term.mean() for name, term in terms.items()}
             kl = self.step.prior_of(model).bound_token_kl(mean, log_var, z).sum(1).mean()
-            means["kl_loss"] = combine_terms(torch.zeros_like(kl), kl, beta, free_nats)
+            means["kl_loss"] = weight_kl(kl, beta, free_nats)
             loss = torch.stack([*means.values()]).sum()
             row = torch.stack([loss, nll.mean(), kl, *means.values()])
             rows.append(row * (len(x) / len(self.val)))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
-from genlab.vae.models.priors.base import LearnedPrior, ReadTokens, sample_component
+from genlab.vae.models.priors.autoregressive import LearnedPrior, ReadTokens, sample_component
 
 # log variance of the posterior: bounded so that no exponential overflows, and from below (a
 # standard deviation of 0.018) so that the densities the KL compares stay within float32.

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from genlab.distributions.gaussian import LOG_TWO_PI
-from genlab.vae.models.priors.base import LearnedPrior, ReadTokens, sample_component
+from genlab.vae.models.priors.autoregressive import LearnedPrior, ReadTokens, sample_component
 
 LOG_STD_RANGE = (-6.0, 4.0)
 HEAD_SCALE = 0.3  # factor on the head's weights, so that mixtures start broad and similar
