@@ -157,3 +157,17 @@ def test_gradients_reach_every_parameter_and_are_those_of_finite_differences(
         return prior.bound_token_kl(mean, log_var, mean + (0.5 * log_var).exp() * noise)
 
     assert torch.autograd.gradcheck(kl, (mean, log_var))
+
+
+@torch.no_grad()
+def test_latents_of_one_token_depend_on_each_other_in_density_and_samples() -> None:
+    prior = _prior("autoregressive_mixture", latent_dim=2, tokens=1)
+    prior.head.bias[-4:] = 0.7  # the coefficients of one latent on the other
+    line = torch.linspace(-50, 50, 301, dtype=torch.float64)
+    z = torch.cartesian_prod(line, line)
+    mass = prior.token_log_prob(z)[:, 0].exp() * (line[1] - line[0]) ** 2
+    assert float(mass.sum()) == pytest.approx(1.0, abs=1e-6)
+    covariance = torch.cov(z.T, aweights=mass)
+    drawn = torch.cov(prior.float().sample(50_000, tiny.generator()).T)
+    assert abs(covariance[0, 1]) > 0.5
+    torch.testing.assert_close(drawn, covariance.float(), rtol=0.05, atol=0.05)
