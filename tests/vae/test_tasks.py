@@ -69,13 +69,30 @@ def test_focal_loss_and_class_weights_fade_as_beta_grows() -> None:
 def test_grids_are_corrupted_at_any_beta_and_images_never(beta: float) -> None:
     x = torch.from_numpy(GRIDS)
     generator = torch.Generator().manual_seed(0)
-    corrupted, clean = _grid_task(beta_max=beta, corruption=1.0).augment(x, False, generator)
+    task = _grid_task(beta_max=beta, corruption=1.0)
+    corrupted, clean = task.augment(x, generator, delayed=False, prior_alone=False)
     assert float((corrupted != x).flatten(1).any(1).float().mean()) > 0.95
     assert not clean.any()
     images = _rgb_task().load_batch(torch.arange(4))
-    same, clean = _rgb_task().augment(images, False, generator)
+    same, clean = _rgb_task().augment(images, generator, delayed=False, prior_alone=False)
     assert torch.equal(same, images)
     assert clean.all()
+
+
+@pytest.mark.parametrize(
+    ("delayed", "prior_alone", "transformed", "corrupted"),
+    [(True, False, False, True), (False, False, True, True), (False, True, True, False)],
+)
+def test_grids_are_transformed_for_the_prior_and_corrupted_for_the_autoencoder(
+    delayed: bool, prior_alone: bool, transformed: bool, corrupted: bool
+) -> None:
+    x = torch.from_numpy(GRIDS)
+    generator = torch.Generator().manual_seed(0)
+    task = _grid_task(symmetries="all", corruption=0.5)
+    augmented, clean = task.augment(x, generator, delayed=delayed, prior_alone=prior_alone)
+    unchanged = (augmented == x).flatten(1).all(1)
+    assert bool(unchanged[clean > 0].all()) is not transformed
+    assert bool(clean.all()) is not corrupted
 
 
 def test_class_weights_are_those_of_the_training_grids() -> None:

@@ -98,7 +98,9 @@ class TrainingStep:
         Returns the losses in nats per item, `gradient_norm` before clipping, and `skipped`, all of
         shape () on the device; losses of a skipped step are 0.
         """
-        x, clean = self.task.augment(x, self.prior_alone, generator)
+        x, clean = self.task.augment(
+            x, generator, delayed=self.delayed, prior_alone=self.prior_alone
+        )
         shape = (len(x), self.params.latent_dim)
         noise = torch.randn(shape, generator=generator, device=self.device)
         terms = self.accumulate(MicroBatch(x, noise, clean), beta)

@@ -58,12 +58,12 @@ class Task(ABC):
         return items.permute(0, 3, 1, 2) if items.ndim == 4 else items
 
     def augment(
-        self, x: Tensor, prior_alone: bool, generator: torch.Generator
+        self, x: Tensor, generator: torch.Generator, *, delayed: bool, prior_alone: bool
     ) -> tuple[Tensor, Tensor]:
         """Transform and corrupt items where the params ask for it.
 
-        prior_alone: whether encoder and decoder are frozen, so that no corrupted item is of use.
-        Returns the items, and 1 for each that is not corrupted, else 0: (batch,).
+        delayed, prior_alone: the phase of training, see `TrainingStep`. Returns the items, and 1
+        for each that is not corrupted, else 0: (batch,).
         """
         return x, torch.ones(len(x), device=x.device)
 
@@ -86,10 +86,17 @@ class GridTask(Task):
         self.weights = weights.to(device) ** self.fade
 
     def augment(
-        self, x: Tensor, prior_alone: bool, generator: torch.Generator
+        self, x: Tensor, generator: torch.Generator, *, delayed: bool, prior_alone: bool
     ) -> tuple[Tensor, Tensor]:
+        """Transform items once the prior is trained, and corrupt them as long as the rest is.
+
+        The symmetries serve the prior. With them from the start on, the autoencoder was as good on
+        test grids and worse on grids of another kind: it reconstructed 90 to 94 % of those of
+        ARC-AGI, in place of 98 %.
+        """
         classes = self.architecture.classes
-        x = transform(x, self.params.symmetries, classes, generator)
+        if not delayed:
+            x = transform(x, self.params.symmetries, classes, generator)
         return corrupt(x, 0.0 if prior_alone else self.params.corruption, classes, generator)
 
     def cost_terms(self, model: VAE, decoded: Decoded, x: Tensor, nll: Tensor) -> dict[str, Tensor]:
