@@ -3,7 +3,7 @@
 import tiny
 import torch
 from threadpoolctl import threadpool_limits
-from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal
+from torch.distributions import Categorical, MixtureSameFamily, MultivariateNormal
 
 from genlab.vae.models.priors import MixtureDensityPrior
 
@@ -20,8 +20,12 @@ def _prior(latent_dim: int = 8, tokens: int = 4, components: int = 3) -> Mixture
 def test_a_density_that_ignores_its_inputs_is_the_mixture_of_torch_distributions() -> None:
     prior = _prior()
     prior.head.weight.zero_()
-    logits, means, log_std = prior._mixture(prior.head.bias)
-    components = Independent(Normal(means, log_std.exp()), 1)
+    logits, means, log_std, coupling = prior._mixture(prior.head.bias)
+    assert coupling[1, 0] != 0
+    assert not coupling.triu().any()
+    inverse = torch.linalg.inv(torch.eye(2, dtype=torch.float64) - coupling)
+    factors = inverse @ torch.diag_embed(log_std.exp())
+    components = MultivariateNormal(means @ inverse.T, scale_tril=factors)
     expected = MixtureSameFamily(Categorical(logits=logits), components)
     z = torch.randn(6, 8, dtype=torch.float64)
     torch.testing.assert_close(prior.token_log_prob(z), expected.log_prob(z.view(6, 4, 2)))
