@@ -77,6 +77,8 @@ def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> st
     """Count the seeds of an entry in which a failure is diagnosed: `2 of 3`."""
     rows = select_sweep(runs, sweep)
     issues_by_seed = rows.loc[rows["entry"] == entry, "diagnosis.found"]
+    if issues_by_seed.empty:
+        raise GenlabError(f"no run of {entry}")
     count = sum(rule in issues for issues in issues_by_seed)
     return f"{count} of {len(issues_by_seed)}"
 
