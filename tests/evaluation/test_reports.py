@@ -371,9 +371,9 @@ def test_diagnoses_are_counted_over_seeds(runs: pd.DataFrame) -> None:
     for name, issues in zip(names, (["nan"], [], ["nan", "other"]), strict=True):
         runs.at[name, "diagnosis.found"] = issues
     assert sweeps.count_diagnoses(runs, "ablation", "images-no-head", "nan") == "2 of 3"
-    assert sweeps.count_diagnoses(runs, "ablation", "unknown", "nan") == (
-        "*Not shown: no run of unknown*"
-    )
+    missing = "*Not shown: no run of unknown*"
+    assert sweeps.count_diagnoses(runs, "ablation", "unknown", "nan") == missing
+    assert sweeps.entry_mean(runs, "ablation", "unknown", "metrics.bits_per_dim") == missing
 
 
 def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> None:

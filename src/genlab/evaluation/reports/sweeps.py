@@ -69,18 +69,25 @@ def sweep_table(
 @explain_missing
 def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
     """The mean of a column over the seeds of an entry."""
-    return format_number(summarise_sweep(select_sweep(runs, sweep), [column])[entry][column])
+    rows = _select_entry(runs, sweep, entry)
+    return format_number(summarise_sweep(rows, [column])[entry][column])
 
 
 @explain_missing
 def count_diagnoses(runs: pd.DataFrame, sweep: str, entry: str, rule: str) -> str:
     """Count the seeds of an entry in which a failure is diagnosed: `2 of 3`."""
-    rows = select_sweep(runs, sweep)
-    issues_by_seed = rows.loc[rows["entry"] == entry, "diagnosis.found"]
-    if issues_by_seed.empty:
-        raise GenlabError(f"no run of {entry}")
+    issues_by_seed = _select_entry(runs, sweep, entry)["diagnosis.found"]
     count = sum(rule in issues for issues in issues_by_seed)
     return f"{count} of {len(issues_by_seed)}"
+
+
+def _select_entry(runs: pd.DataFrame, sweep: str, entry: str) -> pd.DataFrame:
+    """Select the runs of an entry. Raises a GenlabError where the sweep has none."""
+    rows = select_sweep(runs, sweep)
+    rows = rows[rows["entry"] == entry]
+    if rows.empty:
+        raise GenlabError(f"no run of {entry}")
+    return rows
 
 
 @explain_missing
