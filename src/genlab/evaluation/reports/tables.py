@@ -152,7 +152,7 @@ def targets_table(
             "outcome": "**missed**" if outcome == "missed" else outcome,
         }
         if command:
-            row["command"] = f"`{entry['command']}`"
+            row["command"] = f"`{entry['command']}`" if entry["command"] else "–"
         else:
             row["key"] = f"`{key}`"
         rows.append(row)
