@@ -61,7 +61,7 @@ coverage: $(STAMP) ## Measure line and branch coverage of src
 faults: $(STAMP) ## Run the zero-tolerance checks at full size; writes results/faults.json
 	@GENLAB_FAULTS=results/faults.json $(PY) -m pytest tests/faults $(ARGS)
 
-pictures: $(STAMP) ## Take the README's screenshots of the app again, of the committed results
+pictures: $(STAMP) ## Take the screenshots of the app and of a report again, of the committed results
 	@GENLAB_SHOTS=docs/pictures $(PY) -m pytest -q tests/e2e/test_shots.py
 
 docs: $(STAMP) ## Build the documentation into build/site/, strictly

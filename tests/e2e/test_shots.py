@@ -1,13 +1,15 @@
-"""The README's pictures of the app over the committed results; run by `make pictures`."""
+"""The pictures of the app and of a report, of the committed results; run by `make pictures`."""
 
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import app_room
 import pytest
 
+from genlab.benchmark.report import render_report
 from genlab.benchmark.snapshot import find_run
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.terminal import choose
@@ -77,7 +79,23 @@ def test_a_page_is_pictured(own_server: app_room.Server, browser: Any, name: str
         page.get_by_text("up to date").first.wait_for()  # dvc has answered
     page.wait_for_function("!document.querySelector('[data-testid=stSkeleton]')")
     page.wait_for_timeout(2500)  # charts draw themselves
-    file = app_room.ROOT / TARGET / f"app_{name}.jpg"
+    save_picture(page, f"app_{name}")
+
+
+def test_the_report_is_pictured(tmp_path: Path, browser: Any) -> None:
+    require_committed()
+    report = tmp_path / "report.html"
+    with Store(STORE) as store:
+        report.write_text(render_report(store, find_committed_run()), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1440, "height": 1150})
+    page.goto(report.as_uri())
+    page.wait_for_load_state("networkidle")
+    save_picture(page, "benchmark_report")
+
+
+def save_picture(page: Any, name: str) -> None:
+    """Save a page as a JPEG file of the README, and close it."""
+    file = app_room.ROOT / TARGET / f"{name}.jpg"
     page.screenshot(path=file, type="jpeg", quality=82)
     page.close()
     assert file.stat().st_size < MOST_BYTES
