@@ -121,3 +121,16 @@ def test_an_experiment_runs_with_other_params(clone: Path) -> None:
     assert "neg_elbo_over_entropy_bound" in dvc_in(clone, "metrics", "diff", "--json")
     # The agent uses another dataset; none of its dependencies has changed.
     assert smoke.TARGETS or "up to date" in dvc_in(clone, "status", "agent_iterate")
+
+
+def test_params_that_were_run_before_train_nothing_again(clone: Path) -> None:
+    params = clone / "params.yaml"
+    before = params.read_text(encoding="utf-8")
+    assert "Running stage 'train@arc_grids'" in dvc_in(
+        clone, "exp", "run", "-S", "epochs=1", "-S", "lr=0.001", "train@arc_grids"
+    )
+    params.write_text(before, encoding="utf-8")
+    printed = dvc_in(clone, "repro", "train@arc_grids")
+    for stage in ("split", "train"):
+        assert f"Running stage '{stage}@arc_grids'" not in printed
+    assert "Stage 'train@arc_grids' is cached" in printed
