@@ -45,31 +45,33 @@ def require_committed() -> None:
         assert shown.read_bytes() == released.read_bytes(), f"{shown} is not {released}"
 
 
-def find_committed_run() -> str:
-    """Find the run of the benchmark that stage benchmark wrote results/benchmark.json from."""
-    params = load_params(app_room.ROOT / "params.yaml").benchmark
-    cases, contenders, _ = choose(params)
-    with Store(STORE) as store:
-        run_id = find_run(
-            store, [case for case in cases if not case.is_private], contenders, params.repeats
-        )
-    assert run_id is not None, "the store has no run of params.yaml; run: dvc repro benchmark"
-    return run_id
-
-
 @pytest.fixture(scope="module")
-def own_server() -> Iterator[app_room.Server]:
-    """A server over this repository's committed results."""
+def run_id() -> str:
+    """The run of the benchmark that stage benchmark wrote results/benchmark.json from."""
     require_committed()
     if not STORE.exists():
         pytest.skip(f"{STORE} is missing; run: make repro")
+    params = load_params(app_room.ROOT / "params.yaml").benchmark
+    cases, contenders, _ = choose(params)
+    with Store(STORE) as store:
+        committed = find_run(
+            store, [case for case in cases if not case.is_private], contenders, params.repeats
+        )
+    assert committed is not None, "the store has no run of params.yaml; run: dvc repro benchmark"
+    return committed
+
+
+@pytest.fixture(scope="module")
+def own_server(run_id: str) -> Iterator[app_room.Server]:
+    """A server over this repository's committed results, `run_id` among them."""
     with app_room.serving(app_room.ROOT) as served:
         yield served
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_pictured(own_server: app_room.Server, browser: Any, name: str) -> None:
-    run_id = find_committed_run()
+def test_a_page_is_pictured(
+    own_server: app_room.Server, run_id: str, browser: Any, name: str
+) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.set_default_timeout(120_000)
     page.goto(f"{own_server.base}/{PAGES[name].format(run=run_id)}")
@@ -82,11 +84,10 @@ def test_a_page_is_pictured(own_server: app_room.Server, browser: Any, name: str
     save_picture(page, f"app_{name}")
 
 
-def test_the_report_is_pictured(tmp_path: Path, browser: Any) -> None:
-    require_committed()
+def test_the_report_is_pictured(run_id: str, tmp_path: Path, browser: Any) -> None:
     report = tmp_path / "report.html"
     with Store(STORE) as store:
-        report.write_text(render_report(store, find_committed_run()), encoding="utf-8")
+        report.write_text(render_report(store, run_id), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1440, "height": 1150})
     page.goto(report.as_uri())
     page.wait_for_load_state("networkidle")
@@ -94,7 +95,7 @@ def test_the_report_is_pictured(tmp_path: Path, browser: Any) -> None:
 
 
 def save_picture(page: Any, name: str) -> None:
-    """Save a page as a JPEG file of the README, and close it."""
+    """Save a page as a JPEG file in TARGET, and close it."""
     file = app_room.ROOT / TARGET / f"{name}.jpg"
     page.screenshot(path=file, type="jpeg", quality=82)
     page.close()
