@@ -14,6 +14,7 @@ from pathlib import Path
 import colorama
 import pytest
 from dvc.cli import main as dvc
+from dvc.logger import set_loggers_level
 from filelock import FileLock
 from scripts.smoke import IDENTITY
 
@@ -94,7 +95,12 @@ def dvc_in(folder: Path, *arguments: str) -> str:
     It runs in this process, without the second that a process takes to import dvc.
     """
     output = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(output):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(output),
+        redirect_stderr(output),
+        set_loggers_level(logging.INFO),  # which dvclive raises, in a test that trains
+    ):
         for name, value in environment(folder).items():
             patch.setenv(name, value)
         patch.chdir(folder)
