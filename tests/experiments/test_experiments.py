@@ -25,6 +25,7 @@ from genlab.experiments.definitions import (
 )
 from genlab.experiments.results import (
     KEPT,
+    RESULTS_FILE,
     flatten_results,
     read_results,
     select_sweep,
@@ -147,20 +148,40 @@ def test_experiments_run_are_kept_and_are_not_run_twice(table: Path) -> None:
     assert list(read_results()["metrics.of"]) == ["METRICS", "metrics", "metrics"]
 
 
-def test_calls_side_by_side_keep_each_others_rows(
-    table: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("table")
+def test_the_results_file_is_written_when_no_run_is_in_progress(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     described = load_experiments("experiments.yaml")
     beta0, _, *seeds = described
+    write_rows(RESULTS_FILE, {"of-earlier": {}, "beta0": beta0.columns})
+    stored = RESULTS_FILE.read_bytes()
+
+    def run_after_reset(experiment: Experiment) -> dict[str, Any]:
+        RESULTS_FILE.write_bytes(stored)  # as dvc does when an experiment starts
+        if experiment is seeds[1]:
+            raise KeyboardInterrupt
+        return experiment.columns
+
+    monkeypatch.setattr(run, "run_experiment", run_after_reset)
+    with pytest.raises(KeyboardInterrupt):
+        run_pending(described, seeds, jobs=1, force=False)
+    assert [*read_results().index] == ["beta0", "seeds-seed1"]
+    assert list_pending(described, force=False) == [described[1], seeds[1]]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_second_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = load_experiments("experiments.yaml")
 
     def run_with_another_call(experiment: Experiment) -> dict[str, Any]:
-        if experiment is beta0:  # another call finishes its runs first
-            run_pending(described, seeds, jobs=1, force=False)
+        with pytest.raises(GenlabError, match="another 'make experiments' is at work here"):
+            run_pending(described, described[2:], jobs=1, force=False)
         return experiment.columns
 
     monkeypatch.setattr(run, "run_experiment", run_with_another_call)
-    assert run_pending(described, [beta0], jobs=1, force=False) == (1, [])
-    assert [*read_results().index] == ["beta0", "seeds-seed1", "seeds-seed2"]
+    assert run_pending(described, described[:1], jobs=1, force=False) == (1, [])
+    assert [*read_results().index] == ["beta0"]
 
 
 def test_an_experiment_of_an_earlier_call_is_no_result_of_this_one(

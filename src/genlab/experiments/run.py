@@ -13,10 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from genlab.core import engine, git
 from genlab.core.errors import GenlabError
+from genlab.core.io import read_json, write_json
 from genlab.core.progress import progress
 from genlab.experiments.definitions import CODE, Experiment, fingerprint_code
 from genlab.experiments.results import (
@@ -35,11 +36,32 @@ def run_pending(
 ) -> tuple[int, list[str]]:
     """Run selected experiments whose row is missing or not current.
 
-    The results file is written after each run, so that an interrupted call resumes where it
-    stopped. An experiment that fails does not stop the others. Rows of experiments that are not in
-    `described` are dropped. Returns the number of finished runs, and the failures' messages.
+    A finished run's row is kept in runs/experiments, and moved to the results file when none is in
+    progress: `dvc exp run` stashes what is not committed for a moment, and then resets the files
+    that git tracks. An interrupted call resumes where it stopped. An experiment that fails does
+    not stop the others. Rows of experiments that are not in `described` are dropped. Returns the
+    number of finished runs, and the failures' messages. Raises a `GenlabError` if another call is
+    running experiments here.
     """
-    pending = list_pending(selected, force=force)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(LOGS / "lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise GenlabError(
+            f"another {PRODUCER!r} is at work here; wait for it, or stop it"
+        ) from error
+    try:
+        pending = list_pending(selected, force=force)
+        failures = _run_all(pending, jobs)
+    finally:
+        _gather_rows(described)
+        lock.release()
+    return len(pending) - len(failures), failures
+
+
+def _run_all(pending: list[Experiment], jobs: int) -> list[str]:
+    """Run experiments, `jobs` at a time, and keep their rows; return the failures' messages."""
     failures: list[str] = []
     with ThreadPoolExecutor(jobs) as pool, progress(total=len(pending), unit="run") as bar:
         experiments = {
@@ -48,13 +70,13 @@ def run_pending(
         try:
             for future in as_completed(experiments):
                 try:
-                    _store_row(experiments[future].name, future.result(), described)
+                    write_json(LOGS / f"{experiments[future].name}.json", future.result())
                 except GenlabError as error:
                     failures.append(str(error))
                 bar.update()
         finally:  # after Ctrl-C, start no further run
             pool.shutdown(wait=False, cancel_futures=True)
-    return len(pending) - len(failures), failures
+    return failures
 
 
 def list_pending(selected: list[Experiment], *, force: bool) -> list[Experiment]:
@@ -150,19 +172,26 @@ def _find_reason(log: Path) -> str:
 
 
 def _read_rows() -> dict[str, dict[str, Any]]:
-    if not RESULTS_FILE.exists():
-        return {}
-    table = read_table(RESULTS_FILE, dtype=str, keep_default_na=False)
-    return {str(name): row for name, row in table.to_dict("index").items()}
+    """Read the rows of the results file, and those that are not yet in it."""
+    rows: dict[str, dict[str, Any]] = {}
+    if RESULTS_FILE.exists():
+        table = read_table(RESULTS_FILE, dtype=str, keep_default_na=False)
+        rows = {str(name): row for name, row in table.to_dict("index").items()}
+    for file in LOGS.glob("*.json"):
+        rows[file.stem] = read_json(file, producer_command=PRODUCER)
+    return rows
 
 
-def _store_row(name: str, row: dict[str, Any], described: list[Experiment]) -> None:
-    """Add or replace a row of the results file, which other calls may have changed meanwhile."""
-    LOGS.mkdir(parents=True, exist_ok=True)
-    with FileLock(LOGS / "rows.lock"):
-        rows = {**_read_rows(), name: row}
-        names = [experiment.name for experiment in described]
-        write_rows(RESULTS_FILE, {name: rows[name] for name in names if name in rows})
+def _gather_rows(described: list[Experiment]) -> None:
+    """Move the rows of finished runs to the results file."""
+    files = list(LOGS.glob("*.json"))
+    if not files:
+        return
+    rows = _read_rows()
+    names = [experiment.name for experiment in described]
+    write_rows(RESULTS_FILE, {name: rows[name] for name in names if name in rows})
+    for file in files:
+        file.unlink()
 
 
 def _find_newest_commit(name: str) -> str:
