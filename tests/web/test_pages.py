@@ -21,6 +21,7 @@ from genlab.benchmark.store.schema import Opinion
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("overview", "data", "training", "evaluation", "failures")
 Open = Callable[..., AppTest]
 
@@ -44,6 +45,25 @@ def test_an_empty_project_names_a_command(page: Open, tmp_path: Path, name: str)
     at = page(tmp_path, name)
     assert at.info
     assert re.search("make repro|dvc repro", words(at))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("failures", "plots/arc_grids/failures/sheet.png"),
+        ("agent", "plots/agent/progress.png"),
+    ],
+)
+def test_a_fresh_clone_shows_the_committed_figure(
+    page: Open, tmp_path: Path, name: str, file: str
+) -> None:
+    tiny.write_params(tmp_path)
+    assert not page(tmp_path, name).image
+    (tmp_path / file).parent.mkdir(parents=True)
+    shutil.copy(ROOT / file, tmp_path / file)
+    at = page(tmp_path, name)
+    assert at.image[0].captions == ["Of the last committed run"]
+    assert at.info
 
 
 @pytest.mark.parametrize(

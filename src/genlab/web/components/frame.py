@@ -41,6 +41,13 @@ def show_errors() -> Iterator[None]:
         st.error(label(describe_os_error(error)))
 
 
+def show_committed(figure: Path) -> None:
+    """Show a figure of the last run that git holds, where the run's other files are missing."""
+    if figure.exists():
+        caption = "Of the last committed run"
+        st.image(str(figure), caption=caption, alt=caption)
+
+
 def choose(name: str, options: Sequence[str], key: str) -> str:
     """Let the visitor choose one of a few options; the choice is kept in the page's address."""
     return st.segmented_control(

@@ -296,6 +296,7 @@ def follow(running: bool) -> None:
             show_workspace(name, running=running)
         elif not running:
             st.info("No workspace yet. The form above opens the first one, as does: `genlab agent`")
+            frame.show_committed(Path("plots") / "agent" / "progress.png")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import streamlit as st
 
 from genlab.benchmark.service.jobs import jobs
 from genlab.benchmark.store.schema import Opinion
+from genlab.core.errors import GenlabError
 from genlab.evaluation.failures.error_analysis import rank_tests
 from genlab.evaluation.reports.formats import format_number, to_words
 from genlab.grids.parser import find_components
@@ -134,7 +135,11 @@ def main() -> None:
         sort = frame.choose("Sort", list(SORTS), "sort")
     with right:
         rater = frame.ask_rater()
-    failures, hypotheses = read_failures(ROOT, dataset, sort)
+    try:
+        failures, hypotheses = read_failures(ROOT, dataset, sort)
+    except GenlabError:
+        frame.show_committed(ROOT / "plots" / dataset / "failures" / "sheet.png")
+        raise
     opinions = jobs().store.find(Opinion, dataset=dataset)
     counts = Counter(failure.hypothesis for failure in failures)
     chosen = st.pills(
