@@ -59,15 +59,15 @@ def draw_reconstructions(
     Wrong cells are framed in white and counted below. margins: (n,), the smallest difference over
     the cells between the log probability of the right colour and that of the likeliest other one,
     in nats; with them the grids of the smallest margins are drawn, which wrong ones come before.
-    Without them, the drawn grids are spread evenly over all.
+    Without them, those of the most wrong cells.
     """
     n = len(truth)
     wrong_cells = (truth != predicted).sum(axis=(1, 2))
     title += f": {np.count_nonzero(wrong_cells):,} of {n:,} are not exact"
     if margins is None:
-        rows = np.linspace(0, n - 1, min(PAIRS, n)).round().astype(int)
+        rows = np.argsort(-wrong_cells, kind="stable")[:PAIRS]
         notes = [f"{count} wrong" if count else "exact" for count in wrong_cells[rows]]
-        title += "\nevenly spaced ones"
+        title += "\nthose of the most wrong cells"
     else:
         rows = np.argsort(margins, kind="stable")[:PAIRS]
         notes = [
