@@ -23,7 +23,7 @@ Choices = dict[str, tuple[Any, ...]]
 
 # None: the value of params.yaml.
 _OF_GENLAB: Choices = {
-    "lr": (None, 0.003, 0.01),
+    "lr": (None, 0.002, 0.008),
     "batch_size": (None, 16, 64),
     "beta_max": (None, 0.5),
     "likelihood_components": (None, 2, 8),
