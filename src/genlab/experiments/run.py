@@ -44,19 +44,18 @@ def run_pending(
     running experiments here.
     """
     LOGS.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(LOGS / "lock", timeout=0)
     try:
-        lock.acquire()
+        lock = FileLock(LOGS / "lock").acquire(timeout=0)
     except Timeout as error:
         raise GenlabError(
             f"another {PRODUCER!r} is at work here; wait for it, or stop it"
         ) from error
-    try:
+    with lock:
         pending = list_pending(selected, force=force)
-        failures = _run_all(pending, jobs)
-    finally:
-        _gather_rows(described)
-        lock.release()
+        try:
+            failures = _run_all(pending, jobs)
+        finally:
+            _gather_rows(described)
     return len(pending) - len(failures), failures
 
 
