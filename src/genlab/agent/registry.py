@@ -12,12 +12,13 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from filelock import FileLock
+from filelock import BaseFileLock, FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from genlab.agent.architecture.schema import ModelConfig
 from genlab.agent.architecture.training import Training
-from genlab.agent.workspace import REGISTRY, Workspace, hold
+from genlab.agent.workspace import REGISTRY, Workspace
+from genlab.core import locks
 from genlab.core.errors import GenlabError, list_violations
 from genlab.core.io import read_json, write_json
 
@@ -203,10 +204,10 @@ class Registry:
                     shutil.rmtree(folder, ignore_errors=True)
             self.write()
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[BaseFileLock]:
         """Lock the registry; reentrant within a thread."""
         path = self.path.with_suffix(".lock")
         # A singleton counts how often it is held, so that a thread may take it again.
         lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)
         fault = f"another process has held {path} for {LOCK_TIMEOUT:g} s; wait for it, or stop it"
-        return hold(lock, fault)
+        return locks.acquire(lock, fault)

@@ -10,18 +10,18 @@ A workspace is never an out of the pipeline: DVC deletes outs before a stage sta
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from filelock import BaseFileLock, FileLock, Timeout
+from filelock import BaseFileLock, FileLock
 from pydantic import TypeAdapter, ValidationError
 
 from genlab.agent.goals.goal import Goal
+from genlab.core import locks
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json, write_text
 
@@ -73,23 +73,10 @@ class Workspace:
         stem = f"qe_{datetime.now(timezone.utc):%Y%m%d_%H%M%S}"
         return _make_folder(self.experiments / stem, "_")
 
-    def lock(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[BaseFileLock]:
         """Lock the workspace for a run. Raises a GenlabError while another run holds the lock."""
         fault = f"{self.root} is in use by another run; wait for it or stop it"
-        return hold(FileLock(self.experiments / LOCK, timeout=0), fault)
-
-
-@contextmanager
-def hold(lock: BaseFileLock, fault: str) -> Iterator[None]:
-    """Hold a file lock. Raises a GenlabError with `fault` while another process holds it."""
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise GenlabError(fault) from error
-    try:
-        yield
-    finally:
-        lock.release()
+        return locks.acquire(FileLock(self.experiments / LOCK, timeout=0), fault)
 
 
 def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:

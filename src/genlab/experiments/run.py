@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
-from genlab.core import engine, git
+from genlab.core import engine, git, locks
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 from genlab.core.progress import progress
@@ -44,13 +44,8 @@ def run_pending(
     running experiments here.
     """
     LOGS.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = FileLock(LOGS / "lock").acquire(timeout=0)
-    except Timeout as error:
-        raise GenlabError(
-            f"another {PRODUCER!r} is at work here; wait for it, or stop it"
-        ) from error
-    with lock:
+    fault = f"another {PRODUCER!r} is at work here; wait for it, or stop it"
+    with locks.acquire(FileLock(LOGS / "lock", timeout=0), fault):
         pending = list_pending(selected, force=force)
         try:
             failures = _run_all(pending, jobs)

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from genlab.benchmark.cases import Case
 from genlab.benchmark.judge import StarJudge
@@ -30,6 +30,7 @@ from genlab.benchmark.run.requests import RequestLimits
 from genlab.benchmark.run.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
+from genlab.core import locks
 from genlab.core.errors import GenlabError
 from genlab.core.params import BenchmarkParams
 
@@ -179,24 +180,14 @@ def load_scorer() -> Scorer:
 def lock_of(folder: Path, run_id: str) -> FileLock:
     """Return the lock that the process executing a run holds."""
     (folder / run_id).mkdir(parents=True, exist_ok=True)
-    return FileLock(folder / run_id / LOCK)
+    return FileLock(folder / run_id / LOCK, timeout=0)
 
 
-@contextmanager
-def hold_lock(folder: Path, run_id: str) -> Iterator[None]:
+def hold_lock(folder: Path, run_id: str) -> AbstractContextManager[BaseFileLock]:
     """Hold a run's lock. Raises a `GenlabError` if another process holds it."""
-    lock = lock_of(folder, run_id)
-    try:
-        with _PROBE:
-            lock.acquire(timeout=0)
-    except Timeout as error:
-        raise GenlabError(
-            f"run {run_id} is running in another process; wait for it, or end it"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
+    fault = f"run {run_id} is running in another process; wait for it, or end it"
+    with _PROBE:
+        return locks.acquire(lock_of(folder, run_id), fault)
 
 
 def is_locked(folder: Path, run_id: str) -> bool:
@@ -204,7 +195,7 @@ def is_locked(folder: Path, run_id: str) -> bool:
     if not (folder / run_id / LOCK).exists():
         return False
     try:
-        with _PROBE, lock_of(folder, run_id).acquire(timeout=0):
+        with _PROBE, lock_of(folder, run_id):
             return False
     except Timeout:
         return True
