@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from genlab.agent.architecture.schema import ModelConfig
 from genlab.agent.architecture.training import Training
 from genlab.agent.workspace import REGISTRY, Workspace
-from genlab.core import locks
-from genlab.core.errors import GenlabError, list_violations
+from genlab.core.errors import GenlabError, acquire, list_violations
 from genlab.core.io import read_json, write_json
 
 Verdict = Literal["", "met", "missed", "undecided", "failed"]
@@ -210,4 +209,4 @@ class Registry:
         # A singleton counts how often it is held, so that a thread may take it again.
         lock = FileLock(path, timeout=LOCK_TIMEOUT, is_singleton=True)
         fault = f"another process has held {path} for {LOCK_TIMEOUT:g} s; wait for it, or stop it"
-        return locks.acquire(lock, fault)
+        return acquire(lock, fault)

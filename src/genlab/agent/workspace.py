@@ -21,8 +21,7 @@ from filelock import BaseFileLock, FileLock
 from pydantic import TypeAdapter, ValidationError
 
 from genlab.agent.goals.goal import Goal
-from genlab.core import locks
-from genlab.core.errors import GenlabError
+from genlab.core.errors import GenlabError, acquire
 from genlab.core.io import read_json, write_json, write_text
 
 PROJECT = "project.json"
@@ -76,7 +75,7 @@ class Workspace:
     def lock(self) -> AbstractContextManager[BaseFileLock]:
         """Lock the workspace for a run. Raises a GenlabError while another run holds the lock."""
         fault = f"{self.root} is in use by another run; wait for it or stop it"
-        return locks.acquire(FileLock(self.experiments / LOCK, timeout=0), fault)
+        return acquire(FileLock(self.experiments / LOCK, timeout=0), fault)
 
 
 def scaffold(project_name: str, base_dir: str | Path = ".") -> Workspace:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from genlab.core import runtime
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
     from pydantic import ValidationError
 
 EXIT_ERROR = 2
@@ -111,6 +112,17 @@ def _correct_quotes(rule: str, value: object) -> str:
     if rule == "string_type" and isinstance(value, (bool, int, float, date)):
         return "; put it in quotes"
     return ""
+
+
+def acquire(lock: BaseFileLock, fault: str) -> AbstractContextManager[BaseFileLock]:
+    """Acquire a lock between processes; leaving the returned context releases it.
+
+    Raises a `GenlabError` with `fault` if another process holds it for longer than its timeout.
+    """
+    try:
+        return lock.acquire()
+    except TimeoutError as error:  # filelock.Timeout, whose import takes 50 ms
+        raise GenlabError(fault) from error
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

@@ -15,8 +15,8 @@ from typing import Any
 
 from filelock import FileLock
 
-from genlab.core import engine, git, locks
-from genlab.core.errors import GenlabError
+from genlab.core import engine, git
+from genlab.core.errors import GenlabError, acquire
 from genlab.core.io import read_json, write_json
 from genlab.core.progress import progress
 from genlab.experiments.definitions import CODE, Experiment, fingerprint_code
@@ -45,7 +45,7 @@ def run_pending(
     """
     LOGS.mkdir(parents=True, exist_ok=True)
     fault = f"another {PRODUCER!r} is at work here; wait for it, or stop it"
-    with locks.acquire(FileLock(LOGS / "lock", timeout=0), fault):
+    with acquire(FileLock(LOGS / "lock", timeout=0), fault):
         pending = list_pending(selected, force=force)
         try:
             failures = _run_all(pending, jobs)

@@ -30,8 +30,7 @@ from genlab.benchmark.run.requests import RequestLimits
 from genlab.benchmark.run.score_pool import Scorer, ScoringPool
 from genlab.benchmark.store.repository import Store
 from genlab.benchmark.store.schema import Contender, Run, now
-from genlab.core import locks
-from genlab.core.errors import GenlabError
+from genlab.core.errors import GenlabError, acquire
 from genlab.core.params import BenchmarkParams
 
 LOCK = ".lock"
@@ -187,7 +186,7 @@ def hold_lock(folder: Path, run_id: str) -> AbstractContextManager[BaseFileLock]
     """Hold a run's lock. Raises a `GenlabError` if another process holds it."""
     fault = f"run {run_id} is running in another process; wait for it, or end it"
     with _PROBE:
-        return locks.acquire(lock_of(folder, run_id), fault)
+        return acquire(lock_of(folder, run_id), fault)
 
 
 def is_locked(folder: Path, run_id: str) -> bool:
