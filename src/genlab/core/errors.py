@@ -119,9 +119,11 @@ def acquire(lock: BaseFileLock, fault: str) -> AbstractContextManager[BaseFileLo
 
     Raises a `GenlabError` with `fault` if another process holds it for longer than its timeout.
     """
+    from filelock import Timeout  # takes 50 ms, and most commands lock nothing
+
     try:
         return lock.acquire()
-    except TimeoutError as error:  # filelock.Timeout, whose import takes 50 ms
+    except Timeout as error:
         raise GenlabError(fault) from error
 
 
