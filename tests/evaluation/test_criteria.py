@@ -9,7 +9,6 @@ from healthy import evidence, grid_run_metrics, grid_series, grids, image_metric
 
 from genlab.evaluation.diagnostics.criteria import check_criteria
 
-NEAR = "memorisation.intervals.near_duplicate_rate.low"
 
 
 def _failed(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> list[str]:
@@ -41,8 +40,6 @@ def _of_grids(metrics: dict[str, Any], **curves: list[float]) -> list[str]:
         ),  # neither the best sampler nor one with a criterion
         ({"best_sampler": "gmm"}, ["relative_frechet_best"]),
         ({"samplers.rejection.discriminator_accuracy": 0.76}, ["discriminator_accuracy"]),
-        ({NEAR: 0.051}, ["near_copies"]),
-        ({NEAR: 0.05}, []),
     ],
 )
 def test_one_bad_number_fails_one_criterion(changes: dict[str, Any], failed: list[str]) -> None:

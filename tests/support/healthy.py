@@ -38,7 +38,7 @@ def image_metrics(changes: dict[str, Any] | None = None) -> dict[str, Any]:
         "causal_channels": 32,
         "prior": "autoregressive_mixture",
         "prior_width": 96,
-        "error_correlation": 0.4,
+        "residual_correlation": -0.06,
         "noise_mismatch": 1.2,
         "best_sampler": "rejection",
         "samplers": {name: _sampler(distance) for name, distance in distances.items()},

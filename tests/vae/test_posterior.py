@@ -90,6 +90,25 @@ def test_noise_of_thrice_the_errors_is_a_mismatch_of_three() -> None:
     )
 
 
+@pytest.mark.parametrize("causal_channels", [0, 4])
+def test_only_a_causal_head_predicts_pixels_from_earlier_ones(causal_channels: int) -> None:
+    model = tiny.image_model(causal_channels=causal_channels)
+    images = tiny.images(2)
+    images[1] = images[0]
+    images[1, 14, 14] = 255 - images[1, 14, 14]
+    mean = np.zeros((2, 49))
+    first, second = posterior.predict_pixels(model, images, mean)
+    assert first.shape == images[0].shape
+    assert first.dtype == np.uint8
+    differs = np.argwhere((first != second).any(-1))
+    if causal_channels:
+        assert len(differs)
+        assert tuple(differs[0]) > (14, 14)
+    else:
+        np.testing.assert_array_equal(first, posterior.decode(model, mean[:1])[0])
+        assert not len(differs)
+
+
 def test_sigma_of_the_batch_is_for_training_alone() -> None:
     # A sigma from the image's own error would make the bound invalid.
     model = tiny.image_model(likelihood="gaussian_analytic", prior="standard")

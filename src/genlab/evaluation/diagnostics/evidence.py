@@ -31,7 +31,6 @@ def collect_evidence(
     last = history.iloc[-1]
     return SimpleNamespace(
         **{name: metrics[name] for name in ("kl_nats", "active_units", "latent_dim", "beta_max")},
-        active_share=metrics["active_units"] / metrics["latent_dim"],
         # beta_kl is beta times the KL, which does not determine beta where the KL is 0.
         beta=float(last["beta_kl"] / last["kl_divergence"]) if last["kl_divergence"] else 0.0,
         epochs=len(history),
@@ -103,7 +102,7 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         "pca_ssim",
         "context_model_bits",
         "causal_channels",
-        "error_correlation",
+        "residual_correlation",
         "noise_mismatch",
         "likelihood",
         "prior",
@@ -117,7 +116,6 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         relative_frechet[key] = sampler["relative_frechet"]
         intervals[key] = sampler["intervals"]["relative_frechet"]
     intervals["discriminator_accuracy"] = best["intervals"]["discriminator_accuracy"]
-    duplicate_interval = metrics["memorisation"]["intervals"]["near_duplicate_rate"]
     return {
         **{name: metrics[name] for name in names},
         **relative_frechet,
@@ -127,7 +125,6 @@ def _measure_images(metrics: Metrics) -> dict[str, Any]:
         "prior_over_posterior": samplers["prior"]["frechet_distance"]
         / samplers["posterior"]["frechet_distance"],
         "discriminator_accuracy": best["discriminator_accuracy"],
-        "near_duplicate_rate_low": duplicate_interval["low"],
         "intervals": intervals,
     }
 

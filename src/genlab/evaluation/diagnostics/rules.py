@@ -7,13 +7,12 @@ from typing import Any
 
 from genlab.evaluation.diagnostics.criteria import MAX_PRIOR_OVER_POSTERIOR, MAX_SKIPPED
 
-MIN_ACTIVE = 0.05
-"""Minimum fraction of active latents; with fewer, most of the code carries no information."""
 MIN_KL = 1.0
 """Minimum nats of the KL, which bounds the information of z about x: 1 nat cannot tell three items
 apart."""
 MAX_CORRELATION = 0.1
-"""Maximum correlation of errors at neighbouring pixels that are independent given z."""
+"""Maximum correlation of the errors of p(x|z) at neighbouring pixels, which it takes to be
+independent, given z and with a causal head the earlier pixels."""
 MAX_NOISE_MISMATCH = 2.0
 """Maximum ratio of the likelihood's noise to the errors, or its inverse."""
 
@@ -123,9 +122,10 @@ IMAGES: tuple[DiagnosisRule, ...] = (
     _instability("objective_spikes", 0),
     DiagnosisRule(
         # The decoder explains images without z: the code holds too little to identify an image.
+        # The number of active latents does not tell: under a learned prior, their scale is free.
         "posterior_collapse",
-        lambda e: e.kl_nats < e.items_nats or e.active_share < MIN_ACTIVE,
-        ("kl_nats", "items_nats", "active_share", "causal_channels", "beta"),
+        lambda e: e.kl_nats < e.items_nats,
+        ("kl_nats", "items_nats", "causal_channels", "beta"),
         lambda e: {"beta_max": 1.0} if e.beta_max > 1 else {"free_bits": 0.2},
     ),
     DiagnosisRule(
@@ -140,9 +140,9 @@ IMAGES: tuple[DiagnosisRule, ...] = (
     ),
     DiagnosisRule(
         "pixel_independence",
-        lambda e: not e.causal_channels and e.error_correlation > MAX_CORRELATION,
-        ("error_correlation", "causal_channels"),
-        lambda e: {"causal_channels": 32},
+        lambda e: e.residual_correlation > MAX_CORRELATION,
+        ("residual_correlation", "causal_channels"),
+        lambda e: {"causal_channels": 2 * e.causal_channels or 32},
     ),
     DiagnosisRule(
         "likelihood_scale",

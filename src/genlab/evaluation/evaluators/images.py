@@ -92,7 +92,7 @@ class ImageEvaluator(Evaluator):
         architecture = model.architecture
         test = self.test[:QUERIES]
         mean = self.inferred.mean[:QUERIES]
-        predicted = self.inferred.predicted[:QUERIES]
+        predicted = inference.predict_pixels(model, test, mean)
         sigma = model.likelihood.sigma() if isinstance(model.likelihood, Gaussian) else None
         return {
             "likelihood": architecture.likelihood,
@@ -103,7 +103,7 @@ class ImageEvaluator(Evaluator):
             "tokens": architecture.tokens,
             "sigma": None if sigma is None else sigma.tolist(),
             "noise_mismatch": inference.noise_mismatch(model, test, mean, self.params.seed),
-            "error_correlation": fidelity.error_correlation(test, predicted),
+            "residual_correlation": fidelity.error_correlation(test, predicted),
             "context_model_bits": reference_models.context_model_bits(self.train, self.test),
             "pca_ssim": reference_models.pca_ssim(self.train, self.test),
             "judges": {

@@ -72,8 +72,8 @@ def error_correlation(truth: Images, predicted: Images) -> float:
     """Correlation of reconstruction errors at neighbouring pixels; 0 where there is no error.
 
     truth, predicted: (n, h, w, c) uint8. Errors are centred per pixel; the neighbours of a pixel
-    are those to its right and below it. The correlation is near 0 if pixels are independent given
-    z, as a likelihood without a causal head assumes.
+    are those to its right and below it. The correlation is near 0 if the predictions leave out
+    nothing that neighbours share, as a likelihood assumes whose pixels are independent.
     """
     products = squares = 0.0
     error = truth.astype(np.float32) - predicted

@@ -131,12 +131,7 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     shape = to_tensor(items[:1]).shape[1:]
     noise_squares = torch.zeros(shape, dtype=torch.float64)
     error_squares = torch.zeros(shape, dtype=torch.float64)
-    batches = torch.split(torch.from_numpy(mean).float().to(model.device), BATCH)
-    for rows, z in zip(_slices(len(items)), batches, strict=True):
-        x = load_batch(model, items, rows)
-        out, context = model.decode(z)
-        if model.head:
-            out = model.head(out, context, x)
+    for x, out in _decode_given_earlier(model, items, mean):
         point = model.likelihood.point_estimate(out).double()
         samples = model.likelihood.sample(out, generator)
         noise_squares += (samples - point).square().sum(0).cpu()
@@ -144,6 +139,28 @@ def noise_mismatch(model: VAE, items: Items, mean: Floats, seed: int) -> float:
     noise = noise_squares / len(items) + 1 / 12
     error = error_squares / len(items) + 1 / 12
     return float((noise / error).log().abs().mean().div(2).exp())
+
+
+@torch.no_grad()
+def predict_pixels(model: VAE, items: Items, mean: Floats) -> Items:
+    """Compute point estimates of the pixels of images under p(x|z), like `items`.
+
+    With a causal head, each pixel is predicted given the image's true earlier pixels, so that the
+    errors are those of the likelihood; `reconstruct` decodes z alone. mean: (n, latent_dim), the z.
+    """
+    decoded = _decode_given_earlier(model, items, mean)
+    return np.concatenate([to_array(model.likelihood.point_estimate(out)) for _, out in decoded])
+
+
+def _decode_given_earlier(
+    model: VAE, items: Items, mean: Floats
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of images, and what p(x|z) makes of their z and their true earlier pixels."""
+    batches = torch.split(torch.from_numpy(mean).float().to(model.device), BATCH)
+    for rows, z in zip(_slices(len(items)), batches, strict=True):
+        x = load_batch(model, items, rows)
+        out, context = model.decode(z)
+        yield x, model.head(out, context, x) if model.head else out
 
 
 def map_batches(function: Callable[[Job], Result], jobs: Iterable[Job], model: VAE) -> list[Result]:
