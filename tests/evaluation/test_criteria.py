@@ -10,7 +10,6 @@ from healthy import evidence, grid_run_metrics, grid_series, grids, image_metric
 from genlab.evaluation.diagnostics.criteria import check_criteria
 
 
-
 def _failed(kind: str, metrics: dict[str, Any], curves: dict[str, Any]) -> list[str]:
     verdict = check_criteria(kind, evidence(kind, metrics, curves))
     failed = [criterion["name"] for criterion in verdict["criteria"] if not criterion["passed"]]

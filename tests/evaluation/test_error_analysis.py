@@ -93,7 +93,6 @@ def test_more_objects_alone_do_not_make_a_kind_hard(data: tuple[np.ndarray, Hypo
     kinds = [tests[f"kind_{kind}"] for kind in KINDS]
     assert min(test["error_with"] / test["error_without"] for test in kinds) > 1.1
     assert {test["verdict"] for test in kinds} == {"undecided"}
-    assert tests["many_components"]["verdict"] == "supported"
 
 
 def test_what_is_invalid_by_definition_of_an_attribute_supports_no_hypothesis(
@@ -112,10 +111,8 @@ def test_what_is_invalid_by_definition_of_an_attribute_supports_no_hypothesis(
             grid[coloured] = 1 + grid[coloured] % 9
     invalid = ~is_valid(grids)
     count, hypotheses = grid_hypotheses(grids)
-    assert compare(invalid, (count, hypotheses), 200)["many_components"]["verdict"] == "supported"
     conditional = exclude_invalid_by_definition(grids, hypotheses, (1, 6))
     tests = compare(invalid, (count, conditional), 200)
-    assert tests["many_components"]["ratio"] == pytest.approx(1, abs=0.3)
     seven = np.flatnonzero(count > 6)
     assert not any(hypothesis.compared[seven].any() for hypothesis in conditional)
     decided = {"small_component", "thin_component", "many_colours", "colour_blue"}
@@ -132,8 +129,7 @@ def test_without_an_error_to_compare_a_hypothesis_is_untestable_and_writable_as_
     hypotheses = data[1]
     strata[0] = 99  # the only error is alone in its stratum
     tests = compare(np.eye(1, 2500)[0], (strata, hypotheses), bootstrap=50)
-    within = [hypothesis.name for hypothesis in hypotheses if hypothesis.within_stratum]
-    assert {tests[name]["verdict"] for name in within} == {"untestable"}
+    assert {test["verdict"] for test in tests.values()} == {"untestable"}
 
 
 def test_an_error_that_occurs_only_with_the_attribute_is_supported_without_a_bound(

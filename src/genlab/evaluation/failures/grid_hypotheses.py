@@ -20,7 +20,8 @@ SIZES = ("many_cells", "small_component", "thin_component", "sparse_component", 
 def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     """Number of components of each grid (n, h, w), and hypotheses about what makes a grid fail.
 
-    More components mean more of everything, so grids are compared at the same number of components.
+    More components mean more of everything, and more chances to fail, so grids are compared at the
+    same number of components, and this number is no hypothesis.
     Attributes are measured on the connected components, which are the objects of a valid grid, so
     that they are defined for invalid grids as well. A grid without a component has none of the
     attributes of size.
@@ -49,7 +50,6 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     legal = components.legal
     gap = "with a single free cell between them are hard"
     flags: dict[str, tuple[str, Any]] = {
-        "many_components": ("five or more components are hard", count >= 5),
         "many_cells": (
             "more coloured cells than in three quarters of the grids are hard",
             coloured > np.quantile(coloured, 0.75),
@@ -74,8 +74,7 @@ def grid_hypotheses(grids: Grids) -> tuple[Column, list[Hypothesis]]:
     for index, name in enumerate(COLOUR_NAMES[1:]):
         flags[f"colour_{name}"] = (f"{name} is hard", has[:, index])
     return count, [
-        Hypothesis(name, sentence, np.asarray(column), within_stratum=name != "many_components")
-        for name, (sentence, column) in flags.items()
+        Hypothesis(name, sentence, np.asarray(column)) for name, (sentence, column) in flags.items()
     ]
 
 
