@@ -193,10 +193,10 @@ def read_seeds(text: str) -> list[int]:
 
 @benchmark("images.frechet_over_baseline")
 def baselines(
-    seconds: Annotated[float, typer.Option(min=1, help="CPU seconds of each training.")] = 80,
+    seconds: Annotated[float, typer.Option(min=1, help="CPU seconds of each training.")] = 600,
     search_seconds: Annotated[
         float, typer.Option(min=1, help="CPU seconds of each setting tried.")
-    ] = 10,
+    ] = 60,
     trials: Annotated[int, typer.Option(min=1, help="Settings tried of each contender.")] = 8,
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0,1,2",
     only: Annotated[str, typer.Option(help="Contenders, separated by commas.")] = "",

@@ -96,7 +96,7 @@ def doctor(
 
     if endpoints:
         checks = list(check_endpoints(load_params().agent))
-        typer.echo(format_table(checks, "the agent can use these language models"))
+        typer.echo(format_table(checks, "the agent can ask these language models"))
     else:
         checks = list(examine(Path()))
         typer.echo(format_table(checks))

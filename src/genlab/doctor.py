@@ -232,6 +232,7 @@ def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
     }
     for name, (options, job) in features.items():
         prompt = _prompt("How much is 17 + 25? Add them with your function.")
+        endpoint.answered = False  # else a server that drops the functions is not found out
         try:
             answer = endpoint.ask(prompt, **options)
             usable = bool(answer.parsed or answer.calls)
@@ -241,9 +242,9 @@ def _check_features(label: str, endpoint: Endpoint) -> Iterator[Check]:
             ]
             again = {"role": "user", "content": "Add 1 to that."}
             endpoint.ask([*prompt, answer.as_message(), *(results or [again])], **options)
-        except LLMFailure as error:
+        except (GenlabError, LLMFailure) as error:
             usable = False
-            detail = error.reason
+            detail = str(error)
         for names, word in ((endpoint.left_out, "rejected"), (endpoint.ignored, "ignored")):
             if "schema" in options and "response_format" in names:
                 usable = False

@@ -80,6 +80,9 @@ def test_a_run_of_the_scripted_model_is_complete(recorded: RunRecord) -> None:
     assert all(attempt.seeds and attempt.decision for attempt in recorded.attempts)
     assert best is not None
     assert best.test["val_loss"] > 0
+    # One training, by which it was chosen: no verdict on the test set.
+    assert "verdict" not in best.test
+    assert recorded.verdict_text.endswith(", of one training.")
     assert len(recorded.search) == 3
     assert recorded.comparison is not None
     assert set(recorded.references) >= {"majority class", "logistic regression"}

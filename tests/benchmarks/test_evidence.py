@@ -40,6 +40,15 @@ def test_a_point_is_open_without_its_results(
     assert bool(reason) == bool(gap)
 
 
+@pytest.mark.parametrize(("share", "gap"), [(0.43, "misses its target"), (1.0, "")])
+def test_a_point_is_open_while_a_target_that_it_names_is_missed(
+    share: float, gap: str, tests: Path
+) -> None:
+    key = "experiments.sweeps"
+    point = Point("a claim", ("test_a.py::test_good",), met=(key,))
+    assert gap in find_gap(point, {key: {"value": share}}, tests)
+
+
 def test_every_point_names_tests_that_exist(root: Path) -> None:
     assert [*POINTS] == [*range(1, 15)]
     for point in POINTS.values():

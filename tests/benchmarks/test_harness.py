@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from benchmarks import ci, harness
 from genlab.core.errors import GenlabError
 from genlab.core.io import write_text
-from genlab.evaluation.reports.targets import Target, read_targets
+from genlab.evaluation.reports.targets import Target, judge_target, read_targets
 
 
 def test_a_rate_has_wilsons_interval_and_a_mean_students_where_values_differ() -> None:
@@ -110,6 +110,26 @@ def test_a_target_is_met_in_its_direction(
     target = Target(description="d", direction=direction, target=0.85, stretch_target=stretch)
     assert target.outcome(value) == outcome
     assert target.met(value) is (None if value is None else outcome != "missed")
+
+
+@pytest.mark.parametrize(
+    ("interval", "outcome"),
+    [
+        (None, "stretch target met"),
+        ([0.955, 0.965], "stretch target met"),
+        ([0.94, 0.98], "met"),
+        ([0.8, 1.0], "undecided"),
+    ],
+)
+def test_an_interval_that_contains_a_target_leaves_it_open(
+    interval: list[float] | None, outcome: str
+) -> None:
+    target = Target(description="d", direction="maximize", target=0.85, stretch_target=0.95)
+    assert target.outcome(0.96, interval) == outcome
+    over_items = {"value": 0.96, "interval": [0.8, 1.0], "trainings": 1}
+    assert judge_target(target, over_items) == "stretch target met"
+    over_persons = target.model_copy(update={"interval_decides": True})
+    assert judge_target(over_persons, over_items) == "undecided"
 
 
 @pytest.mark.parametrize("status", [0, 1])

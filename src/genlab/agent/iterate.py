@@ -76,7 +76,8 @@ class RunContext:
     def test_best(self, attempts: list[Attempt]) -> None:
         """Measure the best attempt on the test set, once.
 
-        The weights are those of the new seeds that confirmed it, or else those of its first seed.
+        The weights are those of the new seeds that confirmed it, or else those of its first seed,
+        which has no verdict: one training says nothing of another, and this one was chosen.
         """
         best = find_best(attempts, self.settings)
         if best is None or best.test:
@@ -97,7 +98,7 @@ class RunContext:
             ]
             metrics = summarise(results)
             measured = estimate(results, goal.metric)
-            if measured is not None:
+            if measured is not None and best.confirmation:
                 metrics["verdict"] = compare_with_goal(measured, goal)
             if goal.task == "generate":
                 weights = (folder / WEIGHTS).read_bytes()

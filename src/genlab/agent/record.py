@@ -32,7 +32,9 @@ RESUME = 'genlab agent "GOAL"'
 LEVEL = 0.95
 WITHIN_NOISE = "within noise"  # where the interval contains 0, and nowhere else
 NO_INTERVAL = "too few seeds, or equal values, for an interval"
-UNCOVERED = "The interval does not cover the luck of the two searches."
+UNCOVERED = (
+    "The interval covers neither the luck of the two searches nor that of the validation items."
+)
 NORMAL = 1.96  # standard errors of a difference, two-sided 95 %
 REFERENCES = TypeAdapter(dict[str, dict[str, Any]])
 SPENT = TypeAdapter(dict[str, float])
@@ -124,6 +126,8 @@ class RunRecord:
             outcome += f" ({interval[0]:.4f} to {interval[1]:.4f})"
         if "verdict" in test:
             outcome += f": {test['verdict']}"
+        elif test.get("trainings") == 1:
+            outcome += ", of one training"
         return outcome
 
     @property

@@ -16,7 +16,8 @@ FIXES = {
     "wrong_key": "{key} is rejected; set a valid key",
     "forbidden": "{key} may not use model {model!r}; choose another key or model",
     "quota": "{key} has no quota left; add credit",
-    "cut": "raise agent.{role}.max_output_tokens, or use a model that comes to an end",
+    "cut": "raise agent.{role}.max_output_tokens (it is fixed for the embedded model without"
+    " agent.gguf), or use another model",
     "full": "start it with a larger context, or lower agent.max_prompt_tokens",
     "no_tools": "use a model whose chat template knows tools (llama.cpp: --jinja), or mode loop",
     "unreachable": "start the endpoint, or correct agent.{role}.base_url or OPENAI_BASE_URL",

@@ -1,8 +1,7 @@
 """The frozen constants of both scores.
 
-They were set on calibration persons only (`benchmarks/swap_persons.py`) and tested on held-out
-persons. Changing a constant or a term needs a new `VERSION`: scores of two versions are not
-comparable.
+They were set on calibration persons only (`benchmarks/swap_persons.py`). Changing a constant or a
+term needs a new `VERSION`: scores of two versions are not comparable.
 
 Among the ramps of version 3, only `copied_around` was set on calibration cases alone. While the
 others were set, results of three held-out cases (party-turned-heads, window-four-avatars and

@@ -65,8 +65,9 @@ def _render_results(root: Path) -> str:
     readme_targets = {key: target for key, target in targets.items() if key in README_ROWS}
     table = tables.targets_table(readme_targets, benchmarks, command=True)
     missed = ", ".join(tables.missed_targets(targets, benchmarks)) or "none"
+    unmeasured = ", ".join(tables.unmeasured_targets(targets, benchmarks)) or "none"
     agent = read_json(root / AGENT, producer_command="dvc repro agent_iterate").get("statement", "")
-    return f"{table}\n\nAll missed targets: {missed}.\n\n{agent}"
+    return f"{table}\n\nAll missed targets: {missed}. Not measured: {unmeasured}.\n\n{agent}"
 
 
 def find_outdated(texts: Mapping[Path, str]) -> list[Path]:

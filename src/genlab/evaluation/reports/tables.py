@@ -130,6 +130,13 @@ def samplers_table(samplers: Mapping[str, Row], columns: Mapping[str, str] | Non
     )
 
 
+def other_judges(metrics: Row) -> str:
+    """Relative Fréchet distances of the chosen sampler by the judges after the first, in words."""
+    judges = metrics["samplers"][metrics["best_sampler"]]["judges"]
+    distances = [judge["relative_frechet"] for name, judge in judges.items() if name != "0"]
+    return " and ".join(map(format_number, distances))
+
+
 def targets_table(
     targets: Mapping[str, Target], benchmarks: Mapping[str, Row], *, command: bool = False
 ) -> str:

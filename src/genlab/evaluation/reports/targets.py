@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -23,6 +23,11 @@ class Target(BaseModel):
     direction: Literal["maximize", "minimize"]
     target: float | None = None
     stretch_target: float | None = None
+    interval_decides: bool = Field(
+        default=False,
+        description="Whether the interval is over what the claim is about, such as persons; that of"
+        " several trainings always is.",
+    )
 
     @property
     def sign(self) -> str:
@@ -36,15 +41,17 @@ class Target(BaseModel):
     def outcome(self, value: float | None, interval: Sequence[float] | None = None) -> str:
         """Compare `value` with both targets, in words.
 
-        interval: of a mean over trainings; if it contains the target, the outcome is undecided.
+        interval: over what the claim is about; if it contains the target, the outcome is undecided,
+        and a stretch target that it contains is not met.
         """
         if value is None:
             return "not measured"
         if self.target is None:
             return "reported"
-        if interval and interval[0] < self.target < interval[1]:
+        if _contains(interval, self.target):
             return "undecided"
-        if self._satisfies(value, self.stretch_target):
+        stretch = self._satisfies(value, self.stretch_target)
+        if stretch and not _contains(interval, self.stretch_target):
             return "stretch target met"
         return "met" if self.met(value) else "missed"
 
@@ -54,13 +61,18 @@ class Target(BaseModel):
         return value >= target if self.direction == "maximize" else value <= target
 
 
+def _contains(interval: Sequence[float] | None, target: float | None) -> bool:
+    """Whether a target lies within an interval, if there are both."""
+    return interval is not None and target is not None and interval[0] < target < interval[1]
+
+
 def judge_target(target: Target, entry: Mapping[str, Any]) -> str:
-    """Outcome of a benchmark; its interval decides only if it is over several trainings.
+    """Outcome of a benchmark; an interval over the items of one training decides nothing.
 
     entry: of results/benchmarks.json, empty where nothing was measured.
     """
-    several = entry.get("trainings", 1) > 1
-    return target.outcome(entry.get("value"), entry.get("interval") if several else None)
+    decides = target.interval_decides or entry.get("trainings", 1) > 1
+    return target.outcome(entry.get("value"), entry.get("interval") if decides else None)
 
 
 def read_targets(root: Path, dataset: str | None = None) -> dict[str, Target]:
