@@ -20,6 +20,7 @@ from genlab.evaluation import reports
 from genlab.evaluation.reports import formats, render, sweeps, tables
 from genlab.evaluation.reports.context import RESULTS
 from genlab.evaluation.reports.render import BEGIN, END
+from genlab.evaluation.reports.targets import read_targets
 from genlab.experiments.definitions import fingerprint_code, load_experiments
 from genlab.experiments.results import (
     add_image_columns,
@@ -98,7 +99,9 @@ def test_the_readme_has_at_most_twelve_results_with_interval_target_and_command(
     write_json(repository / "results" / "benchmarks.json", {"grids.valid_rate": entry})
     text = texts(repository)["README.md"]
     assert text.startswith("# genlab\n\nabove\n\n" + BEGIN)
-    missed = "All missed targets: `grids.valid_rate` 0.41 (target >= 0.8)."
+    unmeasured = tables.unmeasured_targets(read_targets(repository), {"grids.valid_rate"})
+    missed = "All missed targets: `grids.valid_rate` 0.41 (target >= 0.8). Not measured: "
+    missed += f"{', '.join(unmeasured)}."
     agent = json.loads((repository / render.AGENT).read_text())["statement"]
     assert text.endswith(f"\n{tables.INTERVALS}\n\n{missed}\n\n{agent}\n{END}\n\nbelow\n")
     rows = [line for line in text.splitlines() if line.startswith("|")][2:]
