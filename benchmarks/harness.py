@@ -27,7 +27,7 @@ import typer
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json, write_json
 from genlab.core.stats import student_interval, wilson_interval
-from genlab.evaluation.reports.targets import Target, read_targets
+from genlab.evaluation.reports.targets import Target, judge_target, read_targets
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURE = """
@@ -123,7 +123,8 @@ class Result:
             parts.append("({:.4g} to {:.4g})".format(*self.interval))
         parts.append(f"n = {self.n}")
         if target is not None and target.target is not None:
-            outcome = "met" if target.met(self.value) else "missed"
+            measured = {"value": self.value, "interval": self.interval}
+            outcome = judge_target(target, {**self.details, **measured})
             parts.append(f"target {target.sign} {target.target:g} {outcome}")
         return ", ".join(parts)
 

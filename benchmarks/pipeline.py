@@ -15,6 +15,7 @@ from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import PARAMS_FILE
 from genlab.evaluation.reports.context import load_baselines
+from genlab.evaluation.reports.tables import SHARES
 from genlab.evaluation.reports.targets import read_targets
 from genlab.evaluation.reports.trainings import (
     SWEEPS,
@@ -99,7 +100,8 @@ def default_results(experiments: pd.DataFrame) -> Iterator[Result]:
         if rows.empty:
             yield reported(key, *find_metric(files[dataset], path))
         else:
-            yield over_seeds(key, training_values(rows, path), rows, SWEEPS[dataset])
+            result = over_seeds(key, training_values(rows, path), rows, SWEEPS[dataset])
+            yield clip_to_shares(result) if path.endswith(SHARES) else result
     for key, dataset in MINUTES.items():
         trained_here = Path(f"data/checkpoints/{dataset}/provenance.json")
         released = f"checkpoints/{dataset}.json"
@@ -171,6 +173,14 @@ def over_seeds(
     return replace(mean, command=sweep_command(sweep), details=details)
 
 
+def clip_to_shares(result: Result) -> Result:
+    """End the interval of a mean of shares where shares end: Student's knows no limits."""
+    if result.interval is None:
+        return result
+    low, high = result.interval
+    return replace(result, interval=(max(low, 0.0), min(high, 1.0)))
+
+
 def list_seeds(runs: pd.DataFrame) -> list[int]:
     return sorted({*map(int, runs.get("seed", ()))})
 
@@ -221,8 +231,8 @@ def cost_and_consistency(experiments: pd.DataFrame) -> Iterator[Result]:
     ]
     incomplete = sorted({*sweeps} - {*complete})
     share = len(complete) / len(sweeps)
-    details = {"incomplete_or_mixed": incomplete}
-    yield Result("experiments.sweeps", share, None, len(sweeps), (0,), command, details)
+    by_sweep = {"incomplete_or_mixed": incomplete}
+    yield Result("experiments.sweeps", share, None, len(sweeps), (0,), command, by_sweep)
 
 
 def one_model(values: Mapping[str, float]) -> Iterator[Result]:

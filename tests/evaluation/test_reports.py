@@ -395,7 +395,7 @@ def test_a_report_says_whether_its_experiments_are_of_the_current_code(repositor
     runs.loc[runs["dataset"].eq(GRIDS).idxmax(), "fingerprint.code"] = "older"
     runs.to_csv(path, index=False)
     report = texts(repository, GRIDS)[f"{GRIDS}.md"]
-    assert "of 2 versions of the code, as of " in report
+    assert "of 2 versions of the code (column `commit`)" in report
     runs[runs["dataset"] != GRIDS].to_csv(path, index=False)
     assert "No experiment on it has been run." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     assert "the current one." in texts(repository, IMAGES)[f"{IMAGES}.md"]

@@ -26,12 +26,12 @@ def list_files(root: Path, *paths: str) -> list[str]:
 
 
 def describe_commit(root: Path, *paths: str) -> str:
-    """Return the current commit's short hash, with `-dirty` if `paths` have changed since.
+    """Return the short hash of the last commit that changed `paths`; `-dirty` if they have changed.
 
-    Empty outside a repository.
+    Commits of other paths leave it as it is. Empty outside a repository, or before such a commit.
     """
-    commit = run_git(root, "rev-parse", "--short=8", "HEAD")
-    if commit is None:
+    commit = run_git(root, "log", "-1", "--abbrev=8", "--format=%h", "HEAD", "--", *paths)
+    if not commit:
         return ""
     changes = run_git(root, "status", "--porcelain", "--", *paths)
     return commit.decode().strip() + ("-dirty" if changes else "")

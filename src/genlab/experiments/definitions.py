@@ -242,9 +242,8 @@ def compare_code(table: pd.DataFrame) -> str:
     versions = table[columns].drop_duplicates()
     if (versions == list(fingerprint_code().values())).all(axis=None):
         return "Experiments are of one version of the code, the current one."
-    commits = ", ".join(sorted(set(table["commit"])))
-    count = "one version" if len(versions) == 1 else f"{len(versions)} versions"
-    return f"Experiments are of {count} of the code, as of {commits}."
+    count = "one earlier version" if len(versions) == 1 else f"{len(versions)} versions"
+    return f"Experiments are of {count} of the code (column `commit`)."
 
 
 def fingerprint_code(root: Path | None = None) -> dict[str, str]:
