@@ -8,17 +8,18 @@ import pytest
 from genlab.evaluation.reports.targets import Target, judge_target
 from genlab.evaluation.reports.trainings import judge_trainings, select_trainings
 
+NAME = "discriminator_accuracy"
 ONE = {
-    "summary": "missed: ssim 0.5 (wanted > 0.7)",
+    "summary": f"missed: {NAME} 0.8 (wanted <= 0.75)",
     "passed": False,
-    "criteria": [{"name": "ssim", "passed": False, "value": 0.5, "threshold": 0.7}],
+    "criteria": [{"name": NAME, "sign": "<=", "why": "", "passed": False, "value": 0.8}],
 }
 
 
 def make_trainings(values: list[float], threshold: float = 0.75) -> pd.DataFrame:
     """Trainings of the default image model with a discriminator's accuracy each."""
-    name = "criteria.discriminator_accuracy"
-    return pd.DataFrame({f"{name}.value": values, f"{name}.threshold": threshold})
+    columns = {"value": values, "threshold": threshold}
+    return pd.DataFrame({f"criteria.{NAME}.{column}": cells for column, cells in columns.items()})
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,9 @@ def make_trainings(values: list[float], threshold: float = 0.75) -> pd.DataFrame
 def test_a_criterion_is_decided_by_the_interval_over_trainings(
     values: list[float], outcome: str
 ) -> None:
-    verdict = judge_trainings("images", make_trainings(values), ONE)
+    verdict = judge_trainings(make_trainings(values), ONE)
     [criterion] = verdict["criteria"]
-    assert (criterion["name"], criterion["outcome"]) == ("discriminator_accuracy", outcome)
+    assert (criterion["name"], criterion["outcome"]) == (NAME, outcome)
     assert criterion["interval"]["low"] < criterion["value"] < criterion["interval"]["high"]
     words = {"met": "passed", "missed": "not passed", "undecided": "undecided"}
     assert (verdict["outcome"], verdict["scope"]) == (words[outcome], "over 5 trainings")
@@ -45,18 +46,18 @@ def test_thresholds_of_each_training_are_compared_with_its_value() -> None:
     # Each value is below its own threshold by .01, however far thresholds lie apart.
     values = [0.3, 0.4, 0.5, 0.6, 0.7]
     trainings = make_trainings(values)
-    trainings["criteria.discriminator_accuracy.threshold"] = [value + 0.01 for value in values]
-    [criterion] = judge_trainings("images", trainings, ONE)["criteria"]
+    trainings[f"criteria.{NAME}.threshold"] = [value + 0.01 for value in values]
+    [criterion] = judge_trainings(trainings, ONE)["criteria"]
     assert criterion["outcome"] == "met"
 
 
 def test_a_value_that_one_training_lacks_is_missed() -> None:
-    [criterion] = judge_trainings("images", make_trainings([0.7, float("nan")]), ONE)["criteria"]
+    [criterion] = judge_trainings(make_trainings([0.7, float("nan")]), ONE)["criteria"]
     assert (criterion["outcome"], criterion["value"]) == ("missed", None)
 
 
 def test_a_verdict_without_trainings_is_of_one() -> None:
-    verdict = judge_trainings("images", pd.DataFrame(), ONE)
+    verdict = judge_trainings(pd.DataFrame(), ONE)
     assert (verdict["outcome"], verdict["scope"]) == ("not passed", "of one training")
     assert verdict["criteria"][0]["outcome"] == "missed"
 

@@ -40,9 +40,8 @@ def load_context(root: Path, dataset: str) -> Context:
     }
     experiments = read_results(root / RESULTS_FILE)
     params = load_params(root / "params.yaml")
-    family = params.dataset(dataset).family
     trainings = select_trainings(experiments, dataset, context["metrics"])
-    verdict = judge_trainings(family, trainings, context["verdict"])
+    verdict = judge_trainings(trainings, context["verdict"])
     return context | {
         "verdict": verdict,
         "trainings": trainings,
@@ -50,7 +49,7 @@ def load_context(root: Path, dataset: str) -> Context:
         "missing_runs": find_missing(root / EXPERIMENTS_FILE, experiments),
         "dataset": dataset,
         "title": params.dataset(dataset).title,
-        "family": family,
+        "family": params.dataset(dataset).family,
         "params": params.for_dataset(dataset).model_dump(),
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,

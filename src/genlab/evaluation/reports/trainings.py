@@ -10,7 +10,7 @@ import pandas as pd
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.stats import student_interval
-from genlab.evaluation.diagnostics.criteria import COMPARISONS, CRITERIA, summarise
+from genlab.evaluation.diagnostics.criteria import COMPARISONS, summarise
 from genlab.experiments.results import (
     RESULTS_FILE,
     add_image_columns,
@@ -77,9 +77,7 @@ def training_values(trainings: pd.DataFrame, path: str) -> list[float]:
     ]
 
 
-def judge_trainings(
-    family: str, trainings: pd.DataFrame, verdict: Mapping[str, Any]
-) -> dict[str, Any]:
+def judge_trainings(trainings: pd.DataFrame, verdict: Mapping[str, Any]) -> dict[str, Any]:
     """Judge a model by several trainings; without them, by the verdict of one.
 
     trainings: of `select_trainings`. verdict: content of verdict.json. Returns it with `outcome`
@@ -93,10 +91,9 @@ def judge_trainings(
         outcome = "passed" if verdict["passed"] else "not passed"
         return {**verdict, "criteria": criteria, "outcome": outcome, "scope": "of one training"}
     criteria = [
-        _judge_criterion(criterion.name, criterion.sign, criterion.why, trainings)
-        for criteria_group in CRITERIA[family]
-        for criterion in criteria_group
-        if f"criteria.{criterion.name}.value" in trainings
+        _judge_criterion(row["name"], row["sign"], row["why"], trainings)
+        for row in verdict["criteria"]
+        if f"criteria.{row['name']}.value" in trainings
     ]
     missed = [row for row in criteria if row["outcome"] == "missed"]
     undecided = [row for row in criteria if row["outcome"] == "undecided"]

@@ -73,12 +73,11 @@ def read_verdict(root: Path, dataset: str) -> tuple[str, str, list[Row]]:
 
 def judge_dataset(root: Path, dataset: str, verdict: Mapping[str, Any]) -> Row:
     """Judge a dataset's model by its trainings. verdict: content of verdict.json, of one."""
-    family = items.find_dataset(root, dataset).family
     try:
         trainings = read_trainings(root, dataset)
     except GenlabError:  # no table of experiments, or a truncated one
         trainings = pd.DataFrame()
-    return judge_trainings(family, trainings, verdict)
+    return judge_trainings(trainings, verdict)
 
 
 def read_key_numbers(root: Path, dataset: str) -> list[tuple[str, str, str]]:
