@@ -176,9 +176,8 @@ def find_gap(point: Point, recorded: Mapping[str, Any], root: Path) -> str:
         count = recorded[key].get("trainings", 0)
         if count < trainings:
             return f"{key} is of {count} trainings, not of {trainings}"
-    targets = read_targets(ROOT)
     for key in point.met:
-        if judge_target(targets[key], recorded[key]) == "missed":
+        if judge_target(read_targets(ROOT)[key], recorded[key]) == "missed":
             return f"{key} is {recorded[key]['value']:.4g}, and misses its target"
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-x", *point.tests]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)

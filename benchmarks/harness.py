@@ -129,6 +129,11 @@ class Result:
         return ", ".join(parts)
 
 
+def clip_to_shares(low: float, high: float) -> tuple[float, float]:
+    """End an interval of a mean of shares where shares end: Student's knows no limits."""
+    return max(low, 0.0), min(high, 1.0)
+
+
 Run = tuple[str, Iterable[Result]]
 """The command line that repeats a benchmark, and its results, which are measured one by one."""
 

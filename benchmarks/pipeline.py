@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark
+from benchmarks.harness import REGISTRY, RESULTS_FILE, ROOT, Result, benchmark, clip_to_shares
 from genlab.core.errors import GenlabError
 from genlab.core.io import read_json
 from genlab.core.params import PARAMS_FILE
@@ -101,7 +101,9 @@ def default_results(experiments: pd.DataFrame) -> Iterator[Result]:
             yield reported(key, *find_metric(files[dataset], path))
         else:
             result = over_seeds(key, training_values(rows, path), rows, SWEEPS[dataset])
-            yield clip_to_shares(result) if path.endswith(SHARES) else result
+            if result.interval and path.endswith(SHARES):
+                result = replace(result, interval=clip_to_shares(*result.interval))
+            yield result
     for key, dataset in MINUTES.items():
         trained_here = Path(f"data/checkpoints/{dataset}/provenance.json")
         released = f"checkpoints/{dataset}.json"
@@ -171,14 +173,6 @@ def over_seeds(
     details |= {"trainings": len(numbers), "values": numbers}
     mean = Result.mean(key, numbers, list_seeds(runs))
     return replace(mean, command=sweep_command(sweep), details=details)
-
-
-def clip_to_shares(result: Result) -> Result:
-    """End the interval of a mean of shares where shares end: Student's knows no limits."""
-    if result.interval is None:
-        return result
-    low, high = result.interval
-    return replace(result, interval=(max(low, 0.0), min(high, 1.0)))
 
 
 def list_seeds(runs: pd.DataFrame) -> list[int]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import clip_to_shares
 from genlab.benchmark.cases import load_case
 from genlab.benchmark.scoring import faces
 from genlab.benchmark.scoring.faces import Face, Image
@@ -75,7 +76,7 @@ def person_interval(held: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
     if min(rates) == 1.0:
         return float(wilson_interval(len(rates), len(rates))["low"]), 1.0
     interval = student_interval(rates)
-    return max(interval["low"], 0.0), min(interval["high"], 1.0)
+    return clip_to_shares(interval["low"], interval["high"])
 
 
 def photograph_rates(held: Mapping[str, Sequence[bool]]) -> dict[str, float]:

@@ -69,7 +69,7 @@ def fidelity(
 
 
 def error_correlation(truth: Images, predicted: Images) -> float:
-    """Correlation of reconstruction errors at neighbouring pixels; 0 where there is no error.
+    """Correlation of the errors of predictions at neighbouring pixels; 0 where there is no error.
 
     truth, predicted: (n, h, w, c) uint8. Errors are centred per pixel; the neighbours of a pixel
     are those to its right and below it. The correlation is near 0 if the predictions leave out
