@@ -67,15 +67,12 @@ def sweep_table(
 
 
 @explain_missing
-def entry_mean(
-    runs: pd.DataFrame, sweep: str, entry: str, column: str, *, interval: bool = False
-) -> str:
-    """The mean of a column over the seeds of an entry; if asked for, with Student's interval."""
+def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
+    """The mean of a column over the seeds of an entry, with Student's interval."""
     rows = _select_entry(runs, sweep, entry)
     if column not in rows or rows[column].isna().all():
         raise GenlabError(f"no {column} of {entry}")
-    means = summarise_sweep(rows, [column])[entry]
-    return format_with_interval(means, column) if interval else format_number(means[column])
+    return format_with_interval(summarise_sweep(rows, [column])[entry], column)
 
 
 @explain_missing
