@@ -33,7 +33,7 @@ repro: $(STAMP) ## Run the pipeline: data, training, measurement, failures, verd
 	@$(PY) -m dvc repro $(ARGS)
 	@$(PY) -m scripts.summary --since $(shell date +%s)
 
-smoke: $(STAMP) ## Run the pipeline on a small task in a temporary clone (2 to 3 minutes)
+smoke: $(STAMP) ## Run the pipeline on a small task in a temporary clone (about two minutes)
 	@$(PY) -m scripts.smoke $(ARGS)
 
 verify-repro: $(STAMP) ## Compare two small clones byte for byte (ARGS="--compare A B")

@@ -31,7 +31,7 @@ _OF_GENLAB: Choices = {
 }
 _OF_TRAINING: Choices = {"schedule": ("constant", "cosine")}
 _OF_PYTHAE: Choices = {
-    # Without the library's convolutions at their own width, which see 40 images per second.
+    # Without the library's convolutions at their own width, which are slow on one thread.
     "network": ("mlp-512", "mlp-1024", "conv-32", "conv-16"),
     "kl_weight": (1.0, 0.3, 0.1),
     "latents": (10, 32, 64),

@@ -185,6 +185,8 @@ def swap_invariance() -> Iterator[Result]:
         "largest_fall": (-changed.rise_score.min()).to_dict(),
         "means": table[table.change == "none"].groupby("kind").score.mean().to_dict(),
     }
+    of_ideal = table[table.change != "none"].kind == "ideal"
     for key, value in summarize(table).items():
         more = details if key == "swap.invariance" else {}
-        yield Result(key, value, n=len(table), seeds=(), details=more)
+        measured = of_ideal if key.endswith("fall") else ~of_ideal
+        yield Result(key, value, n=int(measured.sum()), seeds=(), details=more)

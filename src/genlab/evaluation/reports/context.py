@@ -53,6 +53,7 @@ def load_context(root: Path, dataset: str) -> Context:
         "params": params.for_dataset(dataset).model_dump(),
         "runs": load_runs(root, dataset, context),
         "baselines": load_baselines(root) if dataset == "fashion_mnist" else None,
+        "gpu": load_gpu(root) if dataset == "fashion_mnist" else None,
         "benchmarks": load_benchmarks(root),
         "targets": read_targets(root, dataset),
         "code": compare_code(experiments[experiments["dataset"] == dataset]),
@@ -80,6 +81,12 @@ def load_runs(root: Path, dataset: str, results: Context) -> pd.DataFrame:
     default = pd.DataFrame([default_row], index=[DEFAULT])
     rows = experiments[experiments["dataset"] == dataset]
     return add_image_columns(pd.concat([default, rows]).copy())
+
+
+def load_gpu(root: Path) -> Context:
+    """Load the record of the experiment `gpu`."""
+    record: Context = read_json(root / "results/gpu.json", producer_command="git checkout results")
+    return record
 
 
 def load_baselines(root: Path) -> Context:
