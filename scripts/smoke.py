@@ -26,7 +26,7 @@ from genlab.core.io import read_yaml
 from genlab.experiments.definitions import apply_changes
 
 ROOT = Path(__file__).resolve().parent.parent
-# Learnt in about two minutes on two cores (`python benchmarks/run.py smoke_time`), at the default beta.
+# Learnt in about two minutes on two cores, at the default beta; benchmark smoke_time measures it.
 TASK = "grids of 8 x 8 with one or two objects, and 4,000 images of Fashion-MNIST"
 SMALL: dict[str, Any] = {
     "grids.count": 3000,
