@@ -189,9 +189,7 @@ def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
     if {*runs.get("entry", ())} >= {"images-no-latents", "images-base"}:
         distances = runs.pivot(index="seed", columns="entry", values="relative_frechet")
         ratios = (distances["images-no-latents"] / distances["images-base"]).dropna()
-        minutes = runs.groupby("entry")["seconds"].mean() / 60
-        taken = {name: float(minutes[name]) for name in ("images-no-latents", "images-base")}
-        yield over_seeds("images.latent_gain", ratios, runs, "ablation", minutes=taken)
+        yield over_seeds("images.latent_gain", ratios, runs, "ablation")
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]
         column = f"metrics.samplers.{emoji['metrics.best_sampler']}.relative_frechet"

@@ -119,8 +119,8 @@ def chosen_default(
         for column, label in prices.items()
     ]
     return (
-        f"{picked}. The default, `{rule.default}`, is a preference for sharper reconstructions, not"
-        f" what the rule picks; its differences from it: {'; '.join(differences)}."
+        f"{picked}. The default, `{rule.default}`, is a preference for sharper reconstructions. It"
+        f" differs by: {'; '.join(differences)}."
     )
 
 
