@@ -76,7 +76,6 @@ POINTS: Mapping[int, Point] = {
     4: Point(
         "bits per dimension that compare likelihoods",
         (
-            f"{PIPELINE}what_z_buys_is_a_ratio_by_seed",
             "tests/vae/test_networks.py::test_without_latent_context_z_changes_nothing_and_costs_nothing",
             "tests/benchmarks/test_baselines.py",
         ),

@@ -25,7 +25,6 @@ from genlab.evaluation.reports.trainings import (
 )
 from genlab.experiments.definitions import load_experiments
 from genlab.experiments.results import (
-    add_image_columns,
     paired_differences,
     read_results,
     select_sweep,
@@ -69,7 +68,6 @@ DEFAULT = "dvc repro"
     "grids.long_run.lowest",
     "grids.long_run.gain",
     "grids.seed_sd",
-    "images.latent_gain",
     "images.emoji_bpd",
     "images.emoji_relative_frechet",
     "images.one_model",
@@ -82,7 +80,7 @@ def pipeline() -> Iterator[Result]:
     defaults = list(default_results(experiments))
     yield from defaults
     yield from grid_sweeps(experiments)
-    yield from image_experiments(experiments)
+    yield from emoji(experiments)
     yield from cost_and_consistency(experiments)
     images = [result for result in defaults if result.key.startswith("images.")]
     yield from one_model({result.key: result.value for result in images})
@@ -183,13 +181,8 @@ def sweep_command(name: str) -> str:
     return f"make experiments ARGS='--only {name}'"
 
 
-def image_experiments(experiments: pd.DataFrame) -> Iterator[Result]:
-    """What z buys beside the head alone, and the model of colour emoji."""
-    runs = add_image_columns(select(experiments, "ablation"))
-    if {*runs.get("entry", ())} >= {"images-no-latents", "images-base"}:
-        distances = runs.pivot(index="seed", columns="entry", values="relative_frechet")
-        ratios = (distances["images-no-latents"] / distances["images-base"]).dropna()
-        yield over_seeds("images.latent_gain", ratios, runs, "ablation")
+def emoji(experiments: pd.DataFrame) -> Iterator[Result]:
+    """The model of colour emoji."""
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]
         column = f"metrics.samplers.{emoji['metrics.best_sampler']}.relative_frechet"

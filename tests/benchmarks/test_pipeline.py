@@ -74,26 +74,6 @@ def test_hours_and_complete_sweeps_are_counted_over_the_described_runs(
     assert sweeps.details == {"incomplete_or_mixed": ["rate", "seeds"]}
 
 
-def test_what_z_buys_is_a_ratio_by_seed() -> None:
-    column = "metrics.samplers.prior.relative_frechet"
-    runs = pd.concat(
-        [
-            make_runs("ablation", "images-no-latents", column, [20.0, 30.0]),
-            make_runs("ablation", "images-base", column, [10.0, 10.0]),
-        ]
-    )
-    nats = {"metrics.bits_per_dim": 3.0, "metrics.neg_elbo_nats": 1.0, "training.best.elbo": -1.0}
-    runs = runs.assign(**nats, seconds=60.0)
-    runs["metrics.best_sampler"] = "prior"
-    runs["metrics.floor.frechet_distance"] = 0.5
-    [result] = pipeline.image_experiments(runs)
-    assert (result.key, result.value, result.details["values"]) == (
-        "images.latent_gain",
-        2.5,
-        [2.0, 3.0],
-    )
-
-
 def test_the_valid_rate_is_that_of_samples_at_temperature_1(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
