@@ -300,10 +300,14 @@ def test_a_default_that_the_rule_does_not_pick_is_reported_with_its_price(
     runs.loc[runs.entry == "images-free-bits-0", rule.minimize] = [10.0, 11.0, 12.0]
     runs.loc[runs.entry == "images-base", "metrics.ssim"] = [0.85, 0.86, 0.87]
     runs.loc[runs.entry == "images-free-bits-0", "metrics.ssim"] = [0.75, 0.76, 0.78]
+    runs[sweeps.PRIOR_DISTANCE] = 20.0
+    runs.loc[runs.entry == "images-beta-2", sweeps.PRIOR_DISTANCE] = 10.0
     text = sweeps.chosen_default(runs, rule, {}, PRICES)
-    assert text.startswith("It picks `images-free-bits-0`. The default, `images-base`, is a")
+    assert text.startswith("It picks `images-free-bits-0`. By draws of `prior` alone: `images-beta")
+    assert "The default, `images-base`, is kept for sharper reconstructions than the pick's" in text
     assert "SSIM 0.09667 (0.08232 to 0.111); bits/dim 0 (0 to 0)." in text
     runs.loc[runs.entry == "images-base", rule.minimize] = [1.0, 2.0, 3.0]
+    runs[sweeps.PRIOR_DISTANCE] = runs[rule.minimize]
     assert sweeps.chosen_default(runs, rule, {}, PRICES) == "It picks `images-base`, the default."
     lacking = {"rate": ["images-beta-2-seed1"]}
     assert "1 runs of sweep `rate` are missing" in sweeps.chosen_default(runs, rule, lacking, {})
@@ -379,6 +383,21 @@ def test_diagnoses_are_counted_over_seeds(runs: pd.DataFrame) -> None:
     assert sweeps.entry_mean(runs, "ablation", "unknown", "metrics.bits_per_dim") == missing
 
 
+def test_a_mean_whose_interval_contains_the_limit_is_undecided(runs: pd.DataFrame) -> None:
+    runs.loc[runs.entry == "images-no-head", "metrics.kl_nats"] = [8.0, 9.0, 10.0]
+    arguments = (runs, "ablation", "images-no-head", "metrics.kl_nats")
+    assert sweeps.entry_mean(*arguments, limit=9.5) == "9 (6.516 to 11.48; undecided)"
+    assert sweeps.entry_mean(*arguments, limit=5.0) == "9 (6.516 to 11.48)"
+
+
+def test_the_chosen_sampler_of_the_committed_training_stands_beside_those_of_all() -> None:
+    trainings = pd.DataFrame({"metrics.best_sampler": ["rejection", "prior", "rejection"]})
+    metrics = {"best_sampler": "prior"}
+    text = tables.chosen_samplers(metrics, trainings)
+    assert text == "`prior` (`rejection` in 2, `prior` in 1 of 3 trainings)"
+    assert tables.chosen_samplers(metrics, trainings.iloc[:0]) == "`prior`"
+
+
 def test_a_report_without_a_supported_hypothesis_says_so(repository: Path) -> None:
     path = repository / "results" / IMAGES / "failures.json"
     change(path, tests=[{**TEST, "verdict": "undecided"}])
@@ -395,7 +414,7 @@ def test_a_report_says_whether_its_experiments_are_of_the_current_code(repositor
     runs.loc[runs["dataset"].eq(GRIDS).idxmax(), "fingerprint.code"] = "older"
     runs.to_csv(path, index=False)
     report = texts(repository, GRIDS)[f"{GRIDS}.md"]
-    assert "of 2 versions of the code (column `commit`)" in report
+    assert "of 2 versions of the code (columns `fingerprint`)" in report
     runs[runs["dataset"] != GRIDS].to_csv(path, index=False)
     assert "No experiment on it has been run." in texts(repository, GRIDS)[f"{GRIDS}.md"]
     assert "the current one." in texts(repository, IMAGES)[f"{IMAGES}.md"]

@@ -243,7 +243,7 @@ def compare_code(table: pd.DataFrame) -> str:
     if (versions == list(fingerprint_code().values())).all(axis=None):
         return "Experiments are of one version of the code, the current one."
     count = "one earlier version" if len(versions) == 1 else f"{len(versions)} versions"
-    return f"Experiments are of {count} of the code (column `commit`)."
+    return f"Experiments are of {count} of the code (columns `fingerprint`)."
 
 
 def fingerprint_code(root: Path | None = None) -> dict[str, str]:

@@ -24,8 +24,8 @@ MAX_DISCRIMINATOR_ACCURACY = 0.75
 MAX_RELATIVE_FRECHET = 10.0
 """An order of magnitude above the distance of training images."""
 MAX_PRIOR_OVER_POSTERIOR = 2.0
-"""Maximum ratio of the Fréchet distances of prior and posterior draws. Above it, the prior causes
-most of the distance, since the decoder is the same for both."""
+"""Maximum ratio of the Fréchet distances of prior and posterior draws, which share the decoder: a
+convention, since the squared distances of two causes do not add."""
 MAX_SKIPPED = 0.01  # of the updates: skipping bad updates does not make a run stable
 
 

@@ -11,8 +11,8 @@ MIN_KL = 1.0
 """Minimum nats of the KL, which bounds the information of z about x: 1 nat cannot tell three items
 apart."""
 MAX_CORRELATION = 0.1
-"""Maximum correlation of the errors of p(x|z) at neighbouring pixels, which it takes to be
-independent, given z and with a causal head the earlier pixels."""
+"""Maximum correlation of neighbouring pixels' errors, which p(x|z) takes to be independent, given z
+and with a causal head the earlier pixels. Errors are from the mean of the likeliest component."""
 MAX_NOISE_MISMATCH = 2.0
 """Maximum ratio of the likelihood's noise to the errors, or its inverse."""
 

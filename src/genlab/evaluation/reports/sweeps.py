@@ -13,6 +13,8 @@ from genlab.evaluation.reports.tables import format_with_interval, to_markdown
 from genlab.experiments.results import paired_differences, select_sweep, summarise_sweep
 from genlab.experiments.rules import SelectionRule, apply_rule
 
+PRIOR_DISTANCE = "metrics.samplers.prior.validation_frechet"
+
 
 def explain_missing(table: Callable[..., str]) -> Callable[..., str]:
     """Make `table` return the reason where a sweep was not run, or by different code versions."""
@@ -67,12 +69,21 @@ def sweep_table(
 
 
 @explain_missing
-def entry_mean(runs: pd.DataFrame, sweep: str, entry: str, column: str) -> str:
-    """The mean of a column over the seeds of an entry, with Student's interval."""
+def entry_mean(
+    runs: pd.DataFrame, sweep: str, entry: str, column: str, limit: float | None = None
+) -> str:
+    """The mean of a column over the seeds of an entry, with Student's interval.
+
+    limit: value that the column is compared with; one in the interval leaves this undecided.
+    """
     rows = _select_entry(runs, sweep, entry)
     if column not in rows or rows[column].isna().all():
         raise GenlabError(f"no {column} of {entry}")
-    return format_with_interval(summarise_sweep(rows, [column])[entry], column)
+    summary = summarise_sweep(rows, [column])[entry]
+    text = format_with_interval(summary, column)
+    interval = summary["intervals"].get(column)
+    undecided = interval and limit is not None and interval["low"] <= limit <= interval["high"]
+    return f"{text.removesuffix(')')}; undecided)" if undecided else text
 
 
 @explain_missing
@@ -99,28 +110,31 @@ def chosen_default(
     missing: Mapping[str, Sequence[str]],
     prices: Mapping[str, str],
 ) -> str:
-    """Say what a rule picks, and what the default costs if it is another entry.
+    """Say what a rule picks, also by one sampler for all, and what another default costs.
 
     missing: runs that each sweep lacks. prices: {column: label} of the differences of the default
-    from what the rule picks, with intervals over seeds.
+    from what the rule picks, with intervals over seeds. The rule's column is that of the sampler
+    that each run chose on validation, so that entries may be compared by different samplers.
     """
     if lacking := missing.get(rule.sweep):
         return f"*Not applied: {len(lacking)} runs of sweep `{rule.sweep}` are missing.*"
     rows = select_sweep(runs, rule.sweep)
     choice = apply_rule(rule, runs)
-    others = [name for name in choice.ties if name != choice.picked]
-    tie = f", in a tie with {len(others)} of {rows['entry'].nunique()}" if others else ""
+    count = len(choice.ties)
+    tie = f", one of {count} that tie with the smallest mean" if count > 1 else ""
     default = ", the default" if choice.picked == rule.default else ""
-    picked = f"It picks `{choice.picked}`{default}{tie}"
+    by_prior = apply_rule(rule.model_copy(update={"minimize": PRIOR_DISTANCE}), runs).picked
+    other = "" if by_prior == choice.picked else f" By draws of `prior` alone: `{by_prior}`."
+    picked = f"It picks `{choice.picked}`{default}{tie}.{other}"
     if default:
-        return f"{picked}."
+        return picked
     differences = [
         f"{label} {_mean_difference(rows, column, rule.default, choice.picked)}"
         for column, label in prices.items()
     ]
     return (
-        f"{picked}. The default, `{rule.default}`, is a preference for sharper reconstructions. It"
-        f" differs by: {'; '.join(differences)}."
+        f"{picked} The default, `{rule.default}`, is kept for sharper reconstructions than the"
+        f" pick's, as was decided after the sweep. It differs by: {'; '.join(differences)}."
     )
 
 

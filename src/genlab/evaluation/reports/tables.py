@@ -33,9 +33,9 @@ SHARES = ("accuracy", "rate", "baseline", "share", "components")
 COUNTS = ("_units", "epochs", "updates", "latent_dim")
 """Endings of the metrics that are counts, for which Student's interval is not meant."""
 INTERVALS = (
-    "Intervals of several trainings are Student's over them; those of one training are over its"
-    " items and say nothing of another training. Where an interval over trainings contains the"
-    " target, the outcome is undecided."
+    "Intervals of several trainings are Student's over them; others are over items, persons or"
+    " repeats and say nothing of another training. Where an interval over trainings or persons"
+    " contains the target, the outcome is undecided."
 )
 Row = Mapping[str, Any]
 
@@ -203,6 +203,16 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
         }
         for test in supported[:count]
     )
+
+
+def chosen_samplers(metrics: Row, trainings: pd.DataFrame) -> str:
+    """Name the sampler that validation chose in the committed training, and its rivals in all."""
+    committed = f"`{metrics['best_sampler']}`"
+    if trainings.empty:
+        return committed
+    counts = trainings["metrics.best_sampler"].value_counts().items()
+    by_name = ", ".join(f"`{name}` in {count}" for name, count in counts)
+    return f"{committed} ({by_name} of {len(trainings)} trainings)"
 
 
 def baselines_table(
