@@ -266,7 +266,8 @@ def test_compared_models_are_shown_with_their_settings(
             "cpu_seconds": 7.0,
         }
         sd = {key: 0.25 if seeds > 1 and value else None for key, value in mean.items()}
-        numbers = {"seeds": [*range(seeds)], "mean": mean, "sd": sd}
+        samplers = ["gmm at temperature 0.7"] * seeds
+        numbers = {"seeds": [*range(seeds)], "samplers": samplers, "mean": mean, "sd": sd}
         return {"contender": name, "settings": settings, **numbers}
 
     rows = [
@@ -279,8 +280,8 @@ def test_compared_models_are_shown_with_their_settings(
     write_json(repository / "results" / "baselines.json", comparison)
     by_name = texts(repository, IMAGES)
     report, table = (re.sub(" +", " ", by_name[f"{IMAGES}{end}.md"]) for end in ("", "_tables"))
-    assert "this model | default | 2 |" in table
-    assert "pythae, BetaVAE | bce, lr 0.001 | 1 |" in table
+    assert "this model | default | 2 | gmm at temperature 0.7 |" in table
+    assert "pythae, BetaVAE | bce, lr 0.001 | 1 | gmm at temperature 0.7 |" in table
     assert "3 ± 0.25 | – | 8.5 ± 0.25 |" in table  # no reconstructions without latents
     assert "this model | 3 ± 0.25 | 2.125 ± 0.25 |" in report
     assert "Means of 2 seeds, 60 CPU seconds each." in report

@@ -220,7 +220,7 @@ def baselines_table(
 ) -> str:
     """Table of models at equal CPU time by columns: mean ± standard deviation over seeds.
 
-    settings: whether to show the settings that were chosen, and the number of seeds.
+    settings: whether to show what was chosen, settings and samplers, and the number of seeds.
     """
     rows = []
     for row in baselines:
@@ -228,6 +228,7 @@ def baselines_table(
         if settings:
             cells["chosen settings"] = row["settings"] or "default"
             cells["seeds"] = str(len(row["seeds"]))
+            cells["chosen samplers"] = ", ".join(dict.fromkeys(row["samplers"]))
         for key, label in columns.items():
             cells[label] = format_number(row["mean"][key])
             if row["sd"][key] is not None:
