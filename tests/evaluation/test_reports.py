@@ -284,7 +284,7 @@ def test_compared_models_are_shown_with_their_settings(
     assert "pythae, BetaVAE | bce, lr 0.001 | 1 | gmm at temperature 0.7 |" in table
     assert "3 ± 0.25 | – | 8.5 ± 0.25 |" in table  # no reconstructions without latents
     assert "this model | 3 ± 0.25 | 2.125 ± 0.25 |" in report
-    assert "Means of 2 seeds, 60 CPU seconds each." in report
+    assert "Means of 2 seeds, about 60 CPU seconds each;" in report
     assert "more than pythae's VAE under its own likelihood" in re.sub(r"\s+", " ", report)
 
 

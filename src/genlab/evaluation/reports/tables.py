@@ -97,7 +97,7 @@ def headline(metrics: Row, trainings: pd.DataFrame, path: str) -> str:
 def headlines_table(metrics: Row, trainings: pd.DataFrame, labels: Mapping[str, str]) -> str:
     """Table of metrics, {path: label}: means over trainings, and the committed training.
 
-    The committed training has intervals over its items.
+    The committed training has intervals over its items where it is the only one.
     """
     rows = []
     for path, label in labels.items():
@@ -105,7 +105,9 @@ def headlines_table(metrics: Row, trainings: pd.DataFrame, labels: Mapping[str, 
         row = {"metric": label}
         if not trainings.empty:
             row[f"mean of {len(trainings)} trainings"] = _mean_of_trainings(trainings, path)
-        row["committed training"] = format_with_interval(group, name)
+        alone = trainings.empty
+        value = format_with_interval(group, name) if alone else format_metric(name, group[name])
+        row["committed training"] = value
         rows.append(row)
     return to_markdown(rows)
 
