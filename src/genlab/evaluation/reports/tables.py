@@ -208,7 +208,7 @@ def hypotheses_table(tests: Sequence[Test], count: int | None = None) -> str:
 
 
 def chosen_samplers(metrics: Row, trainings: pd.DataFrame) -> str:
-    """Name the sampler that validation chose in the committed training, and its rivals in all."""
+    """Name the sampler that validation chose in the committed training; count those of all."""
     committed = f"`{metrics['best_sampler']}`"
     if trainings.empty:
         return committed
