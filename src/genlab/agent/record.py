@@ -33,7 +33,8 @@ LEVEL = 0.95
 WITHIN_NOISE = "within noise"  # where the interval contains 0, and nowhere else
 NO_INTERVAL = "too few seeds, or equal values, for an interval"
 UNCOVERED = (
-    "The interval covers neither the luck of the two searches nor that of the validation items."
+    "The interval covers neither the luck of the two searches, whose best models these seeds chose,"
+    " nor that of the validation items."
 )
 NORMAL = 1.96  # standard errors of a difference, two-sided 95 %
 REFERENCES = TypeAdapter(dict[str, dict[str, Any]])
@@ -256,7 +257,7 @@ def compare_with_search(run: list[float], search: list[float], *, higher: bool) 
         if low <= 0 <= high:
             conclusion = WITHIN_NOISE
         else:
-            conclusion = "better than search" if (low > 0) == higher else "worse than search"
+            conclusion = "better than its model" if (low > 0) == higher else "worse than its model"
     search_mean = statistics.mean(search)
     return {
         "difference": statistics.mean(run) - search_mean,
