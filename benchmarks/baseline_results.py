@@ -94,8 +94,27 @@ def compare(rows: Sequence[Row]) -> Iterator[Result]:
         return
     ours = by_name[OURS]
     best = min(libraries, key=lambda row: float(row["mean"]["validation_frechet"]))
-    distances = [[float(run["relative_frechet"]) for run in row["runs"]] for row in (ours, best)]
     details = {"baseline": best["contender"], "options": best["options"]}
     seeds = ours["seeds"]
-    estimate = ratio(*distances)
+    estimate = _ratio_of_distances(ours, best)
     yield Result("images.frechet_over_baseline", *estimate, len(seeds), seeds, details=details)
+
+
+def latent_gain(rows: Sequence[Row]) -> Iterator[Result]:
+    """What z buys: relative Fréchet distance of the causal head without z over ours."""
+    by_name = {row["contender"]: row for row in rows}
+    if not by_name.keys() >= {OURS, "no-latents"}:
+        return
+    ours = by_name[OURS]
+    seeds = ours["seeds"]
+    details = {"trainings": len(seeds)}
+    estimate = _ratio_of_distances(by_name["no-latents"], ours)
+    yield Result("images.latent_gain", *estimate, len(seeds), seeds, details=details)
+
+
+def _ratio_of_distances(numerator: Row, denominator: Row) -> tuple[float, Bounds | None]:
+    """Ratio of the mean relative Fréchet distances of two contenders, with its interval."""
+    distances = [
+        [float(run["relative_frechet"]) for run in row["runs"]] for row in (numerator, denominator)
+    ]
+    return ratio(*distances)

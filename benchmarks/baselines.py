@@ -36,7 +36,7 @@ from benchmarks.baseline_flow import run_normflows
 from benchmarks.baseline_genlab import run_genlab
 from benchmarks.baseline_outcomes import Outcome
 from benchmarks.baseline_packages import PACKAGES, install
-from benchmarks.baseline_results import Row, compare, ratio, require_same_judge, summarize
+from benchmarks.baseline_results import Row, compare, latent_gain, require_same_judge, summarize
 from benchmarks.baseline_settings import CONTENDERS, GENLAB, OURS, Settings, make_trials
 from benchmarks.baseline_settings import describe as describe_options
 from benchmarks.baseline_vae import run_pythae
@@ -249,19 +249,6 @@ def baselines(
     print(pd.DataFrame(means).T.to_string(float_format="{:.4g}".format))
     yield from compare(contenders)
     yield from latent_gain(contenders)
-
-
-def latent_gain(rows: Sequence[Row]) -> Iterator[Result]:
-    """What z buys: relative Fréchet distance of the causal head without z over ours."""
-    distances = {
-        row["contender"]: [float(run["relative_frechet"]) for run in row["runs"]] for row in rows
-    }
-    if not distances.keys() >= {OURS, "no-latents"}:
-        return
-    estimate = ratio(distances["no-latents"], distances[OURS])
-    seeds = rows[0]["seeds"]
-    details = {"trainings": len(seeds)}
-    yield Result("images.latent_gain", *estimate, len(seeds), seeds, details=details)
 
 
 def describe(judge: Judge, rows: list[Row], searched: list[Row]) -> Row:

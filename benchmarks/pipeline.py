@@ -80,7 +80,7 @@ def pipeline() -> Iterator[Result]:
     defaults = list(default_results(experiments))
     yield from defaults
     yield from grid_sweeps(experiments)
-    yield from emoji(experiments)
+    yield from emoji_results(experiments)
     yield from cost_and_consistency(experiments)
     images = [result for result in defaults if result.key.startswith("images.")]
     yield from one_model({result.key: result.value for result in images})
@@ -163,12 +163,10 @@ def of_sweep(key: str, value: float, sweep: str, runs: pd.DataFrame, **details: 
     return Result(key, value, None, len(runs), list_seeds(runs), sweep_command(sweep), details)
 
 
-def over_seeds(
-    key: str, values: Iterable[float], runs: pd.DataFrame, sweep: str, **details: object
-) -> Result:
+def over_seeds(key: str, values: Iterable[float], runs: pd.DataFrame, sweep: str) -> Result:
     """The mean of a value per seed, with Student's interval and all values."""
     numbers = [*map(float, values)]
-    details |= {"trainings": len(numbers), "values": numbers}
+    details = {"trainings": len(numbers), "values": numbers}
     mean = Result.mean(key, numbers, list_seeds(runs))
     return replace(mean, command=sweep_command(sweep), details=details)
 
@@ -181,7 +179,7 @@ def sweep_command(name: str) -> str:
     return f"make experiments ARGS='--only {name}'"
 
 
-def emoji(experiments: pd.DataFrame) -> Iterator[Result]:
+def emoji_results(experiments: pd.DataFrame) -> Iterator[Result]:
     """The model of colour emoji."""
     if "emoji" in experiments.index:
         emoji = experiments.loc["emoji"]

@@ -200,13 +200,13 @@ def test_ours_is_compared_with_the_library_that_is_best_on_validation() -> None:
 def test_what_z_buys_is_the_distance_without_it_over_ours() -> None:
     ours = make_row(OURS, [4.0, 4.6, 4.3])
     head = make_row("no-latents", [8.0, 9.0, 8.8])
-    [result] = baselines.latent_gain([ours, make_row("pythae", [1.0, 2.0, 3.0]), head])
+    [result] = baseline_results.latent_gain([ours, make_row("pythae", [1.0, 2.0, 3.0]), head])
     assert result.key == "images.latent_gain"
     assert result.value == pytest.approx(8.6 / 4.3)
     assert result.interval is not None
     assert result.interval[0] < 2 < result.interval[1]
     assert result.details["trainings"] == 3
-    assert list(baselines.latent_gain([ours])) == []
+    assert list(baseline_results.latent_gain([ours])) == []
 
 
 def test_rows_that_are_compared_have_the_same_judge() -> None:
