@@ -28,6 +28,7 @@ class SelectionRule(BaseModel):
     why: str = Field(min_length=1, description="Why these columns decide.")
     minimize: str = Field(description="Column whose mean over seeds is minimised.")
     ties: str = Field(description="Column whose smaller mean decides between ties.")
+    kept: str = Field(default="", description="Why the default is kept where another is picked.")
 
 
 class Choice(NamedTuple):

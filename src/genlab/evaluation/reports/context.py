@@ -7,7 +7,8 @@ import pandas as pd
 
 from genlab.core.io import read_json
 from genlab.core.params import load_params
-from genlab.evaluation.diagnostics.rules import detected_issues
+from genlab.evaluation.diagnostics.criteria import MAX_PRIOR_OVER_POSTERIOR
+from genlab.evaluation.diagnostics.rules import MAX_CORRELATION, detected_issues
 from genlab.evaluation.reports.targets import read_targets
 from genlab.evaluation.reports.trainings import judge_trainings, select_trainings
 from genlab.experiments.definitions import compare_code
@@ -24,6 +25,11 @@ Context = dict[str, Any]
 
 RESULTS = ("data", "training", "metrics", "verdict", "diagnosis", "failures")
 """Files of results/DATASET, written by the stages."""
+LIMITS = {
+    "prior_over_posterior": MAX_PRIOR_OVER_POSTERIOR,
+    "residual_correlation": MAX_CORRELATION,
+}
+"""Limits of diagnoses by the number of the evidence that is compared with them."""
 EXPERIMENTS_FILE = "experiments.yaml"
 DEFAULT = "default"
 """Name of the pipeline's run among the experiments."""
@@ -44,6 +50,7 @@ def load_context(root: Path, dataset: str) -> Context:
     verdict = judge_trainings(trainings, context["verdict"])
     return context | {
         "verdict": verdict,
+        "limits": LIMITS,
         "trainings": trainings,
         "rules": read_rules(root / EXPERIMENTS_FILE),
         "missing_runs": find_missing(root / EXPERIMENTS_FILE, experiments),

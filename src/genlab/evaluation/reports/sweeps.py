@@ -133,8 +133,8 @@ def chosen_default(
         for column, label in prices.items()
     ]
     return (
-        f"{picked} The default, `{rule.default}`, is kept for sharper reconstructions than the"
-        f" pick's, as was decided after the sweep. It differs by: {'; '.join(differences)}."
+        f"{picked} The default, `{rule.default}`, is kept{f' {rule.kept}' if rule.kept else ''}."
+        f" It differs by: {'; '.join(differences)}."
     )
 
 
